@@ -1,0 +1,241 @@
+"""Which precision next: climb until every element is decided, or say which question stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .arithmetic.ball import Ball, precision
+from .arithmetic.budget import Budget
+from .arithmetic.extended import Extended
+from .arithmetic.ordinary import Ordinary
+from .arithmetic.tolerance import Tolerance
+from .enclosed import Enclosed
+from .errors import ReferenceUnavailableError, Undecided
+from .formats import Format, format_of, is_inexact
+from .interpret import Walk
+from .tracing import Program
+from .values import NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY, UNKNOWN, UNSIGNED_ZERO, Complex, Datum, Decision, Value
+
+#: Where the climb starts, and where it ends unless told otherwise. Bits of Arb's working precision.
+FIRST_BITS = 128
+MAX_BITS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A real array of results: an output leaf, or one part of a complex one.
+
+    Attributes:
+        fmt: the format it is rounded to.
+        enclosed: the exact values (zero where `codes` says otherwise).
+        codes: special values, as in `values`.
+        rounded: numbers of the format, in float64, special values included.
+        unsigned: zeros of `rounded` whose sign could not be decided.
+    """
+
+    fmt: Format
+    enclosed: Enclosed
+    codes: np.ndarray
+    rounded: np.ndarray
+    unsigned: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One output array: its parts (two if complex), or the integers it is."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    parts: tuple[Part, ...]
+    integers: np.ndarray | None = None
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """A program evaluated: decided leaves, and everything else on demand.
+
+    Attributes:
+        program: what was evaluated.
+        leaves: one for each output.
+        bits: the precision that decided all numbers.
+        max_bits: the highest precision allowed.
+    """
+
+    program: Program
+    leaves: tuple[Leaf, ...]
+    bits: int
+    max_bits: int
+    _tolerances: dict[str, list[tuple[np.ndarray, ...]]] = field(default_factory=dict)
+    _normal: list[tuple[np.ndarray, ...]] | None = None
+
+    def tolerance(self, budget: Budget) -> list[tuple[np.ndarray, ...]]:
+        """For each leaf, the tolerance of each of its parts (float64)."""
+        key = repr(budget)
+        if key not in self._tolerances:
+            with precision(self.bits):
+                arithmetic = Tolerance(Extended(Ball()), budget)
+                outputs = _run(arithmetic, self.program)
+            tolerances = [tuple(np.array(arithmetic.final_error(v)) for v in _parts(x)) for x in outputs]
+            self._tolerances[key] = tolerances
+        return self._tolerances[key]
+
+    def normal(self) -> list[tuple[np.ndarray, ...]]:
+        """For each leaf, the parts of the ordinary run's answer (float64)."""
+        if self._normal is None:
+            outputs = _run(Ordinary(), self.program)
+            self._normal = [tuple(v.parts[0] for v in _parts(x)) or (np.asarray(x),) for x in outputs]
+        return self._normal
+
+    def decimal(self, leaf: int, part: int, index: tuple[int, ...], digits: int) -> str:
+        """The exact value of one element, to `digits` correct significant digits."""
+        code = int(self.leaves[leaf].parts[part].codes[index])
+        special = {NEGATIVE_ZERO: "-0", UNSIGNED_ZERO: "0", POSITIVE_INFINITY: "inf", NEGATIVE_INFINITY: "-inf", NAN: "nan"}
+        if code in special:
+            return special[code]
+        bits = max(self.bits, 4 * digits)
+        while bits <= max(self.max_bits, 8 * digits):
+            with precision(bits):
+                field_ = Ball()
+                value = _parts(_run(Extended(field_), self.program)[leaf])[part]
+                text = field_.decimal(value.parts[0][index], digits)
+            if text is not None:
+                return text
+            bits *= 2
+        raise ReferenceUnavailableError(
+            f"{self.program.name}: element {self.leaves[leaf].name}{list(index)} has no {digits} certain digits at {bits // 2} bits.",
+            element=f"{self.leaves[leaf].name}{list(index)}",
+            question=f"{digits} digits",
+            bits=bits // 2,
+        )
+
+
+def evaluate(program: Program, max_bits: int = MAX_BITS) -> Evaluation:
+    """The exact values of a program's outputs, each rounded once.
+
+    Precision doubles from `FIRST_BITS` until every element is decided. Exact enclosures decide ties. A zero whose sign alone is open climbs as well,
+    but is answered at the end: it is 0, and `Part.unsigned` says that its sign is not known.
+
+    Raises:
+        ReferenceUnavailableError: if an element, or a comparison that the program branches on, is not decided at `max_bits`.
+        UnsupportedPrimitiveError: if the program contains a primitive without a rule.
+    """
+    bits = min(FIRST_BITS, max_bits)
+    settled: tuple[int, tuple[Leaf, ...]] | None = None
+    while True:
+        failure: Undecided | None = None
+        leaves: tuple[Leaf, ...] = ()
+        try:
+            with precision(bits):
+                walk = Walk(Extended(Ball()))
+                outputs = walk.run(program.jaxpr, [walk.lift(x, v.aval) for x, v in zip(program.operands, program.jaxpr.jaxpr.invars, strict=True)])
+                leaves, open_ = _leaves(program, outputs)
+        except Undecided as error:
+            failure, open_ = error, True
+        last = 2 * bits > max_bits
+        if failure is None and not open_:
+            settled = settled or (bits, leaves)
+            if last or not any(p.unsigned.any() for leaf in leaves for p in leaf.parts):
+                return Evaluation(program, leaves, settled[0], max_bits)
+        if last:
+            if failure is not None:
+                raise _unavailable_decision(program, failure, bits) from failure
+            raise _unavailable_element(program, outputs, bits)
+        bits *= 2
+
+
+def _run(arithmetic: Any, program: Program) -> list[Datum]:
+    walk = Walk(arithmetic)
+    operands = [walk.lift(x, v.aval) for x, v in zip(program.operands, program.jaxpr.jaxpr.invars, strict=True)]
+    return walk.run(program.jaxpr, operands)
+
+
+def _parts(x: Datum) -> tuple[Value, ...]:
+    return (x.real, x.imag) if isinstance(x, Complex) else (x,) if isinstance(x, Value) else ()
+
+
+def _leaves(program: Program, outputs: Sequence[Datum]) -> tuple[tuple[Leaf, ...], bool]:
+    leaves, open_ = [], False
+    for (name, shape, dtype), x in zip(program.outputs, outputs, strict=True):
+        if not is_inexact(dtype):
+            open_ = open_ or isinstance(x, Decision)
+            leaves.append(Leaf(name, shape, dtype, (), np.asarray(x.array if isinstance(x, Decision) else x)))
+            continue
+        parts = []
+        for value in _parts(x):
+            part, undecided = _part(value, format_of(dtype))
+            parts.append(part)
+            open_ = open_ or bool(undecided.any())
+        leaves.append(Leaf(name, shape, dtype, tuple(parts)))
+    return tuple(leaves), open_
+
+
+def _part(value: Value, fmt: Format) -> tuple[Part, np.ndarray]:
+    """A rounded array, and where it is not decided."""
+    codes = value.codes()
+    enclosed = Ball().enclosed(value.parts)
+    rounded, decided, zero = Ball().round(value.parts, fmt, enclosed)
+    undecided = (~decided & ~zero & (codes == 0)) | (codes == UNKNOWN)
+    unsigned = (zero & ~decided & (codes == 0)) | (codes == UNSIGNED_ZERO)
+    specials = {NEGATIVE_ZERO: -0.0 if fmt.negative_zero else 0.0, NAN: np.nan}
+    specials |= {POSITIVE_INFINITY: fmt.overflow, NEGATIVE_INFINITY: -fmt.overflow}
+    for code, number in specials.items():
+        rounded = np.where(codes == code, number, rounded)
+    return Part(fmt, enclosed, codes, np.where(unsigned, 0.0, rounded), unsigned & fmt.negative_zero), undecided
+
+
+# What to say when it does not work out ------------------------------------------------------------------------------------------
+
+
+def _unavailable_decision(program: Program, failure: Undecided, bits: int) -> ReferenceUnavailableError:
+    where = f" at {failure.source}" if failure.source else ""
+    return ReferenceUnavailableError(
+        f"{program.name}: {failure.question} is not decided at {bits} bits{where}: two numbers that it compares are equal, or closer than 2**-{bits} "
+        "of their size. Numbers that are exactly equal are recognised only where both are exact, or the very same number. "
+        "A larger max_bits decides it if they differ.",
+        element=failure.source,
+        enclosure=failure.enclosure,
+        question=failure.question,
+        bits=bits,
+    )
+
+
+def _unavailable_element(program: Program, outputs: Sequence[Datum], bits: int) -> ReferenceUnavailableError:
+    for (name, _, dtype), x in zip(program.outputs, outputs, strict=True):
+        if isinstance(x, Decision):
+            index = tuple(int(i) for i in np.argwhere(x.doubt)[0])
+            element, enclosure, question = f"{name}{list(index)}", "", "the integer itself: a comparison behind it is not decided"
+            break
+        found = _first_undecided(x, format_of(dtype)) if is_inexact(dtype) else None
+        if found is not None:
+            index, enclosure, question = found
+            element = f"{name}{list(index)}"
+            break
+    else:  # pragma: no cover - called only when something is undecided
+        raise AssertionError("nothing is undecided")
+    return ReferenceUnavailableError(
+        f"{program.name}: element {element} is not decided at {bits} bits. Its exact value lies in {enclosure or 'no known interval'}; open is {question}. "
+        "A larger max_bits decides it, unless the value lies exactly there.",
+        element=element,
+        enclosure=enclosure,
+        question=question,
+        bits=bits,
+    )
+
+
+def _first_undecided(x: Datum, fmt: Format) -> tuple[tuple[int, ...], str, str] | None:
+    for value in _parts(x):
+        part, undecided = _part(value, fmt)
+        if not undecided.any():
+            continue
+        index = tuple(int(i) for i in np.argwhere(undecided)[0])
+        if part.codes[index] == UNKNOWN:
+            return index, "", "whether it is a finite number at all: a divisor, or an argument of a function, may lie at a pole or outside the domain"
+        ball = value.parts[0][index]
+        boundary = Ball().boundary(ball, fmt)
+        return index, ball.str(20), f"on which side of {boundary} it lies, where rounding to {fmt} changes"
+    return None
