@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
-from jax.extend.core import Literal, Var
 
 #: `DropVar` binds outputs that nothing reads. It stands in `jax.extend.core` in 0.10 to 0.12, and has no other documented name.
-from jax.extend.core import DropVar as DropVar  # noqa: PLC0414
+from jax.extend.core import DropVar as DropVar
+from jax.extend.core import Literal, Var
 
 __all__ = ["DropVar", "Literal", "Var", "bind", "enable_x64", "open_jaxpr", "scan_split", "source_line"]
 

@@ -156,4 +156,4 @@ matmul = Operation(linear.matmul)
 gemm = Operation(linear.gemm)
 add = Operation(linear.add)
 multiply = Operation(linear.multiply)
-sum = Operation(linear.sum)  # noqa: A001 - the operation's name
+sum = Operation(linear.sum)

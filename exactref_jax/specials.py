@@ -42,9 +42,7 @@ REPRESENTATIVES: dict[int, tuple[float, ...]] = {
 }
 
 #: The code of the special plane for each class. The field of finite reals knows the rest.
-CODE = np.array(
-    [FINITE, NEGATIVE_ZERO, FINITE, FINITE, POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN, UNSIGNED_ZERO, FINITE, UNKNOWN], np.uint8
-)
+CODE = np.array([FINITE, NEGATIVE_ZERO, FINITE, FINITE, POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN, UNSIGNED_ZERO, FINITE, UNKNOWN], np.uint8)
 
 
 def class_of(x: float) -> int:

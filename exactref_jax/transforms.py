@@ -171,9 +171,7 @@ def evaluate(fun: Callable[..., Any], *, budget: Budget | None = None, max_bits:
     return exact_value
 
 
-def vjp(
-    fun: Callable[..., Any], *primals: Any, budget: Budget | None = None, max_bits: int = ladder.MAX_BITS
-) -> tuple[Result, Callable[[Any], Result]]:
+def vjp(fun: Callable[..., Any], *primals: Any, budget: Budget | None = None, max_bits: int = ladder.MAX_BITS) -> tuple[Result, Callable[[Any], Result]]:
     """The exact value of a function and its exact vector-Jacobian product.
 
     Args:

@@ -156,7 +156,7 @@ def _parity(a: arb) -> int:
     return 2 if not a.contains_integer() else UNDECIDED + 1
 
 
-_half_pi: Callable[[], arb] = lambda: arb.pi() / 2  # noqa: E731
+_half_pi: Callable[[], arb] = lambda: arb.pi() / 2
 
 
 class Ball(Enclosure):
@@ -216,7 +216,7 @@ class Ball(Enclosure):
     minimum = _function(lambda a, b: a.min(b), 2)
 
     def half_pi(self, like: Parts) -> Parts:
-        """pi / 2, with the shape of `like`."""
+        """Pi / 2, with the shape of `like`."""
         return (np.full(like[0].shape, _half_pi(), object),)
 
     def integer_pow(self, x: Parts, *, y: int) -> Parts:
@@ -224,7 +224,7 @@ class Ball(Enclosure):
         return (objects(lambda a: a**y, 1)(x[0]),)
 
     def scale(self, x: Parts, factor: Fraction) -> Parts:
-        """x times a rational number."""
+        """X times a rational number."""
         if factor == -1:
             return self.neg(x)
         numerator, denominator = arb(factor.numerator), arb(factor.denominator)
@@ -232,7 +232,8 @@ class Ball(Enclosure):
 
     def matmul(self, x: Parts, y: Parts) -> Parts:
         """(b, m, k) with (b, k, n), by Arb's matrix product (Johansson, "Faster arbitrary-precision dot product and matrix
-        multiplication", ARITH 2019: 2 to 20 ns a multiply-add against 200 as separate objects)."""
+        multiplication", ARITH 2019: 2 to 20 ns a multiply-add against 200 as separate objects).
+        """
         batch, m, k = x[0].shape
         n = y[0].shape[2]
         if k == 1:

@@ -33,7 +33,7 @@ class Enclosure:
         return self.lift(np.full(like[0].shape, value))
 
     def sub(self, x: Parts, y: Parts) -> Parts:
-        """x - y = x + (-y)."""
+        """X - y = x + (-y)."""
         return self.add(x, self.neg(y))
 
     def square(self, x: Parts) -> Parts:
@@ -167,7 +167,7 @@ class Enclosure:
         return self.sum(self.mul(tuple(p[:, :, :, None] for p in x), tuple(p[:, None] for p in y)), 2)
 
     def scale(self, x: Parts, factor: Fraction) -> Parts:
-        """x times a rational number."""
+        """X times a rational number."""
         if factor == -1:
             return self.neg(x)
         numerator = self.lift(np.full(x[0].shape, factor.numerator, object))

@@ -95,12 +95,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, inputs: Names, **pa
     out = contraction_p.bind(*primals, inputs=inputs, **params)
     moving = [k for k, t in enumerate(tangents) if type(t) is not ad.Zero]
     place = {k: len(primals) + i for i, k in enumerate(moving)}
-    linear = [
-        term.of([*term.factors[:i], place[k], *term.factors[i + 1 :]])
-        for term in params["terms"]
-        for i, k in enumerate(term.factors)
-        if k in place
-    ]
+    linear = [term.of([*term.factors[:i], place[k], *term.factors[i + 1 :]]) for term in params["terms"] for i, k in enumerate(term.factors) if k in place]
     if not linear:
         return out, ad.Zero.from_primal_value(out)
     operands = (*primals, *(tangents[k] for k in moving))
@@ -205,9 +200,7 @@ def matrix_product(operation: str, A: Any, B: Any, scale: Scale) -> tuple[tuple[
     inner_a, inner_b = A.shape[-1], B.shape[-2] if B.ndim > 1 else B.shape[0]
     if inner_a != inner_b:
         axis = "second to last" if B.ndim > 1 else "only"
-        raise ValueError(
-            f"{operation}: the last dimension of A and the {axis} one of B must agree; given A {list(A.shape)}, B {list(B.shape)}."
-        )
+        raise ValueError(f"{operation}: the last dimension of A and the {axis} one of B must agree; given A {list(A.shape)}, B {list(B.shape)}.")
     batch = broadcast_shapes(operation, A=A.shape[:-2], B=B.shape[:-2])
     b = letters(len(batch), "mkn")
     names_a = aligned(A.shape[:-2], b) + ("mk" if A.ndim > 1 else "k")

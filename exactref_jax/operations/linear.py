@@ -134,9 +134,7 @@ def gemm(A: jax.Array, B: jax.Array, C: jax.Array, *, alpha: complex = 1, beta: 
     names = extra + output
     # A dimension of `A @ B` that is one where C is longer is a copy, as NumPy has it.
     for n, size in zip(names, shape, strict=True):
-        if n in sizes and sizes[n] != size:
-            sizes = {**sizes, n: size}
-        elif n not in sizes:
+        if (n in sizes and sizes[n] != size) or n not in sizes:
             sizes = {**sizes, n: size}
     return contraction([term, (scalar("gemm", "beta", beta, dtype), [(C, aligned(C.shape, names))], names)], names, sizes, dtype)
 
@@ -213,7 +211,7 @@ def multiply(x: jax.Array | complex, y: jax.Array | complex) -> jax.Array:
     return contraction([(scale, factors, names)], names, sizes, dtype)
 
 
-def sum(x: jax.Array, axis: Axis = None, keepdims: bool = False) -> jax.Array:  # noqa: A001 - the operation's name
+def sum(x: jax.Array, axis: Axis = None, keepdims: bool = False) -> jax.Array:
     """The sum over axes.
 
     Args:

@@ -16,7 +16,7 @@ from .table import Equation, unsupported
 
 
 def from_real(arithmetic: Any, x: Value, dtype: Any) -> Complex:
-    """x + 0i."""
+    """X + 0i."""
     return Complex(x, arithmetic.lift(np.zeros(x.shape), x.dtype), np.dtype(dtype))
 
 
