@@ -142,7 +142,7 @@ def format_of(dtype: object) -> Format:
     """
     if isinstance(dtype, Format):
         return dtype
-    name = np.dtype(dtype).name if not isinstance(dtype, str) else dtype
+    name = np.dtype(dtype).name if not isinstance(dtype, str) else dtype  # type: ignore[call-overload]
     found = FORMATS.get(name) or COMPLEX_PARTS.get(name)
     if found is None:
         raise TypeError(f"dtype: given {name}; wanted one of {', '.join([*FORMATS, *COMPLEX_PARTS])}.")
@@ -270,7 +270,7 @@ def encode(values: np.ndarray, fmt: Format) -> np.ndarray:
     if fmt is FLOAT64:
         return x.copy()
     magnitude = np.where(np.isfinite(x), np.abs(x), 0.0)
-    fraction, exponent = np.frexp(magnitude)
+    exponent = np.frexp(magnitude)[1]
     bias = 1 - fmt.minimum_exponent
     field = np.where(magnitude >= fmt.smallest_normal, exponent.astype(np.int64) - 1 + bias, 0)
     spacing = np.where(field > 0, exponent.astype(np.int64) - fmt.precision, fmt.smallest_exponent)

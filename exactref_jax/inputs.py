@@ -105,9 +105,9 @@ def _numpy(x: Any, argument: str, dtype_given: bool) -> np.ndarray:
 
 
 def _from_jax(x: Any, argument: str) -> np.ndarray:
-    import jax
+    from jax.core import Tracer
 
-    if isinstance(x, jax.core.Tracer):
+    if isinstance(x, Tracer):
         raise TypeError(
             f"{argument}: given a JAX tracer. An exact result needs values, which do not exist inside jax.jit, jax.vmap or jax.grad. "
             "Call this outside, or use er.grad and er.evaluate on the function."
@@ -179,7 +179,7 @@ def _convert(array: np.ndarray, target: np.dtype, argument: str) -> np.ndarray:
     return encode(out, fmt).reshape(array.shape)
 
 
-def _parts(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _parts(array: Any) -> tuple[np.ndarray, np.ndarray]:
     if array.dtype == object:
         real = np.array([getattr(v, "real", v) if isinstance(v, (complex, np.complexfloating)) else v for v in array.flat] + [None], object)
         imaginary = np.array([v.imag if isinstance(v, (complex, np.complexfloating)) else 0 for v in array.flat] + [None], object)
@@ -193,12 +193,13 @@ def _round_number(value: Any, fmt: Any, argument: str) -> float:
     """One Python or NumPy number, rounded once."""
     if isinstance(value, (float, np.floating, decimal.Decimal)) or type(value).__module__ == ml_dtypes.__name__:
         if not isinstance(value, decimal.Decimal):
-            return float(round_exact(np.float64(value), fmt))
+            return float(round_exact(np.asarray(float(value)), fmt))
         if not value.is_finite():
-            return float(round_exact(np.float64(float(value)), fmt))
-        return round_fraction(Fraction(value), fmt) if value else float(round_exact(np.float64(value.copy_sign(value)), fmt))
+            return float(round_exact(np.asarray(float(value)), fmt))
+        return round_fraction(Fraction(value), fmt) if value else float(round_exact(np.asarray(float(value)), fmt))
     if isinstance(value, (numbers.Rational, np.integer, np.bool_)):
-        return round_fraction(Fraction(int(value)) if not isinstance(value, Fraction) else value, fmt)
+        exact = Fraction(int(value.numerator), int(value.denominator)) if isinstance(value, numbers.Rational) else Fraction(int(value))
+        return round_fraction(exact, fmt)
     raise TypeError(f"{argument}: given {type(value).__name__}; wanted real numbers for {fmt}.")
 
 

@@ -13,8 +13,9 @@ from jax.extend import source_info_util
 #: `DropVar` binds outputs that nothing reads. It stands in `jax.extend.core` in 0.10 to 0.12, and has no other documented name.
 from jax.extend.core import DropVar as DropVar
 from jax.extend.core import Literal, Var
+from jax.interpreters import ad
 
-__all__ = ["DropVar", "Literal", "Var", "bind", "enable_x64", "open_jaxpr", "scan_split", "source_line"]
+__all__ = ["DropVar", "Literal", "Var", "bind", "enable_x64", "open_jaxpr", "scan_split", "source_line", "zero_tangent"]
 
 
 def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
@@ -50,6 +51,11 @@ def scan_split(params: dict[str, Any]) -> tuple[int, int]:
 def source_line(equation: Any) -> str:
     """The user's `file:line (function)` of an equation, or an empty string."""
     return source_info_util.summarize(equation.source_info)
+
+
+def zero_tangent(primal: Any) -> Any:
+    """The symbolic zero of a primal's tangent space."""
+    return ad.Zero(jax.typeof(primal).to_tangent_aval())
 
 
 def bind(primitive: Any, params: dict[str, Any], *operands: Any) -> list[Any]:

@@ -129,6 +129,7 @@ def evaluate(program: Program, max_bits: int = MAX_BITS) -> Evaluation:
     while True:
         failure: Undecided | None = None
         leaves: tuple[Leaf, ...] = ()
+        outputs: list[Datum] = []
         try:
             with precision(bits):
                 walk = Walk(Extended(Ball()))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from . import ladder
 from .arithmetic.budget import Budget
@@ -57,7 +58,7 @@ class Operation:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The exact result, or the JAX function's where an operand is being traced."""
         operands, options = self._bind(self.__signature__, f"er.{self.name}", args, kwargs)
-        if any(isinstance(x, jax.core.Tracer) for x in operands.values()):
+        if any(isinstance(x, Tracer) for x in operands.values()):
             return self.function(**operands, **options)
         arrays = self._arrays(operands, f"er.{self.name}")
         result = self._evaluate(self._program(f"er.{self.name}", arrays, options))

@@ -26,11 +26,22 @@ class Interval(NamedTuple):
 class Source(Protocol):
     """Where a result gets its parts from; see `ladder.Evaluation`."""
 
-    leaves: Sequence[Any]
+    @property
+    def leaves(self) -> Sequence[Any]:
+        """One for each output array; see `ladder.Leaf`."""
+        ...
 
-    def tolerance(self, budget: Budget) -> list[tuple[np.ndarray, ...]]: ...
-    def normal(self) -> list[tuple[np.ndarray, ...]]: ...
-    def decimal(self, leaf: int, part: int, index: tuple[int, ...], digits: int) -> str: ...
+    def tolerance(self, budget: Budget) -> list[tuple[np.ndarray, ...]]:
+        """For each leaf, the tolerance of each of its parts."""
+        ...
+
+    def normal(self) -> list[tuple[np.ndarray, ...]]:
+        """For each leaf, the parts of the ordinary answer."""
+        ...
+
+    def decimal(self, leaf: int, part: int, index: tuple[int, ...], digits: int) -> str:
+        """Correct digits of one element."""
+        ...
 
 
 class Result:
@@ -132,7 +143,8 @@ class Result:
 
         Returns:
             Boolean arrays. True: within the tolerance, or the tolerance is infinite. NaN covers NaN, an infinity itself; an infinity is covered where the
-            exact value and its tolerance reach the overflow threshold. A complex element is covered if both parts are; a non-finite one covers a non-finite one.
+            exact value and its tolerance reach the overflow threshold. A complex element is covered if both parts are; a non-finite one covers a
+            non-finite one.
 
         Raises:
             ValueError: if structure or shapes differ.
@@ -371,7 +383,7 @@ def _wide(leaf: Any, parts: Sequence[np.ndarray], zero: bool = False) -> np.ndar
     return out
 
 
-def _split(array: np.ndarray, leaf: Any) -> list[np.ndarray]:
+def _split(array: Any, leaf: Any) -> list[np.ndarray]:
     """A candidate's numbers as float64 parts."""
     if len(leaf.parts) == 1:
         return [decode(array) if not is_complex(array.dtype) else array.real.astype(np.float64)]

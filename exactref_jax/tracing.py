@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from .formats import is_inexact
 from .inputs import asarray, is_tensor
@@ -81,7 +82,7 @@ def is_wide(x: Any, *, differentiated: bool) -> bool:
     if type(x) in (float, complex):
         return differentiated
     dtype = getattr(x, "dtype", None)
-    if getattr(dtype, "name", "") not in _WIDE or isinstance(x, jax.core.Tracer):
+    if getattr(dtype, "name", "") not in _WIDE or isinstance(x, Tracer):
         return False
     if differentiated:
         return True

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from . import ladder
 from .arithmetic.budget import Budget
@@ -267,7 +268,7 @@ def _is_floating(x: Any) -> bool:
     if type(x) in (float, complex):
         return True
     name = str(getattr(x, "dtype", "")).removeprefix("torch.")
-    return (name.startswith(("float", "bfloat", "complex"))) and not isinstance(x, jax.core.Tracer)
+    return (name.startswith(("float", "bfloat", "complex"))) and not isinstance(x, Tracer)
 
 
 def _differentiated(args: Sequence[Any], places: Sequence[int]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]], bool]:

@@ -35,7 +35,7 @@ def precision(bits: int) -> Iterator[None]:
         ctx.prec = before
 
 
-def objects(function: Callable[..., Any], arity: int) -> Callable[..., np.ndarray]:
+def objects(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
     """`function` applied to arrays of objects, element by element, broadcasting."""
     ufunc = np.frompyfunc(function, arity, 1)
     return lambda *xs: as_objects(ufunc(*xs))
@@ -47,12 +47,12 @@ def floats(function: Callable[..., Any], arity: int, dtype: Any = np.float64) ->
     return lambda *xs: np.asarray(ufunc(*xs)).astype(dtype)
 
 
-def _method(name: str) -> Callable[[Any, Parts], Parts]:
+def _method(name: str) -> Any:
     apply = objects(operator.methodcaller(name), 1)
     return lambda self, x: (apply(x[0]),)
 
 
-def _function(function: Callable[..., Any], arity: int) -> Callable[..., Parts]:
+def _function(function: Callable[..., Any], arity: int) -> Any:
     apply = objects(function, arity)
     return lambda self, *xs: (apply(*(x[0] for x in xs)),)
 
@@ -150,9 +150,16 @@ def _quantum(a: arb) -> float:
     return math.ldexp(1.0, max(min(int(exp), 1000), -1100))
 
 
+def _integer_of(a: arb) -> int:
+    integer = a.unique_fmpz()
+    if integer is None:
+        raise ValueError(f"{a} is no single integer")
+    return int(integer)
+
+
 def _parity(a: arb) -> int:
     if a.is_exact():
-        return 2 if not a.is_integer() else int(a.unique_fmpz()) & 1
+        return 2 if not a.is_integer() else _integer_of(a) & 1
     return 2 if not a.contains_integer() else UNDECIDED + 1
 
 
@@ -231,8 +238,9 @@ class Ball(Enclosure):
         return (objects(lambda a: a * numerator / denominator, 1)(x[0]),)
 
     def matmul(self, x: Parts, y: Parts) -> Parts:
-        """(b, m, k) with (b, k, n), by Arb's matrix product (Johansson, "Faster arbitrary-precision dot product and matrix
-        multiplication", ARITH 2019: 2 to 20 ns a multiply-add against 200 as separate objects).
+        """(b, m, k) with (b, k, n), by Arb's matrix product: 2 to 20 ns a multiply-add, against 200 as separate objects.
+
+        Johansson, "Faster arbitrary-precision dot product and matrix multiplication", ARITH 2019.
         """
         batch, m, k = x[0].shape
         n = y[0].shape[2]
@@ -280,7 +288,7 @@ class Ball(Enclosure):
     def integers(self, x: Parts) -> tuple[np.ndarray, np.ndarray]:
         """Numbers known to be integers, as Python ints, and where there is no single one."""
         found = objects(lambda a: a.unique_fmpz() if a.is_exact() else None, 1)(x[0])
-        missing = np.equal(found, None).astype(bool)
+        missing = floats(lambda n: n is None, 1, bool)(found)
         return np.asarray(np.frompyfunc(lambda n: 0 if n is None else int(n), 1, 1)(found), object), missing
 
     def parity(self, x: Parts) -> tuple[np.ndarray, np.ndarray]:
@@ -339,7 +347,7 @@ class Ball(Enclosure):
         zero = np.zeros(rounded.shape, bool)
         for index in np.argwhere(~decided):
             at = tuple(index)
-            rounded[at], decided[at], zero[at] = _round(x[0][at], fmt)
+            rounded[at], decided[at], zero[at] = _round(x[0].item(at), fmt)
         return rounded, decided, zero | (decided & (rounded == 0))
 
     def nearest(self, x: Parts, fmt: Format) -> np.ndarray:
@@ -347,7 +355,7 @@ class Ball(Enclosure):
         rounded, decided, _ = self.round(x, fmt)
         for index in np.argwhere(~decided):
             at = tuple(index)
-            rounded[at] = _round(x[0][at].mid(), fmt)[0]
+            rounded[at] = _round(x[0].item(at).mid(), fmt)[0]
         return rounded
 
     def boundary(self, a: arb, fmt: Format) -> str:

@@ -138,7 +138,8 @@ class Enclosure:
         elif len(reduced) == 1:
             out, names = reduced[0]
         else:
-            out, names = self._pair(*reduced, output, sizes)
+            left, right = reduced
+            out, names = self._pair(left, right, output, sizes)
         if scale != 1:
             out = self.scale(out, scale)
         return _spread(out, names, output, sizes)

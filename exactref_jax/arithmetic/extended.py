@@ -149,7 +149,7 @@ class Extended(Functions):
         shape = tuple(sizes[n] for n in output)
         counted = dict.fromkeys(range(10), np.zeros(shape))
         for term in terms:
-            scale = specials.class_of(float(np.sign(term.scale)))
+            scale = specials.class_of(float((term.scale > 0) - (term.scale < 0)))
             factors = [(self.classes(x), names) for x, names in term.factors]
             for masks, result in _class_products(factors, scale):
                 counted[result] = counted[result] + count_products(masks, [n for _, n in factors], output, sizes)

@@ -309,6 +309,7 @@ class Functions:
 
 
 def broadcast(x: Value, y: Value) -> tuple[Value, Value]:
+    """Both operands in their common shape."""
     shape = np.broadcast_shapes(x.shape, y.shape)
     first, second = (move(lambda p: np.broadcast_to(p, shape), v) for v in (x, y))
     return first, second

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from .tolerance_rounding import Bounds
 
 class Sums(Functions):
     """Sums, running sums, segment sums and contractions with their budgets."""
+
+    maximum: Any
+    minimum: Any
 
     def _summed(
         self,

@@ -3,8 +3,8 @@
     contraction(x_0, x_1, ...)[output] = sum over terms of  scale * sum over the other letters of  x_i[inputs i] * x_j[inputs j]
 
 Every term is a rational (or Gaussian rational) number times a product of at most two operands. Each operand has one letter a dimension; letters that
-the output lacks are summed, letters of the output that a term lacks are copies. The class of these functions is closed under differentiation (replace an operand
-by its tangent), under transposition (exchange an operand and the output), and under batching (one more letter), so the backward of each spelling is
+the output lacks are summed, letters of the output that a term lacks are copies. The class of these functions is closed under differentiation (replace
+an operand by its tangent), under transposition (exchange an operand and the output), and under batching (one more letter), so the backward of each spelling is
 one contraction for each operand: the copies that broadcasting made are folded into the sum, and it is rounded once.
 
 Sources: the rules are those of einsum, as in Laue, Mitterreiter and Giesen, "Computing higher order derivatives of matrix and tensor expressions",
@@ -27,6 +27,7 @@ from jax.core import ShapedArray
 from jax.interpreters import ad
 
 from ..formats import FLOAT32, FORMATS, is_complex
+from ..jax_compat import zero_tangent
 from .primitive import define
 
 
@@ -97,7 +98,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, inputs: Names, **pa
     place = {k: len(primals) + i for i, k in enumerate(moving)}
     linear = [term.of([*term.factors[:i], place[k], *term.factors[i + 1 :]]) for term in params["terms"] for i, k in enumerate(term.factors) if k in place]
     if not linear:
-        return out, ad.Zero.from_primal_value(out)
+        return out, zero_tangent(out)
     operands = (*primals, *(tangents[k] for k in moving))
     names = (*inputs, *(inputs[k] for k in moving))
     return out, contraction_p.bind(*operands, inputs=names, **{**params, "terms": tuple(linear)})

@@ -171,7 +171,7 @@ def add(x: jax.Array | complex, y: jax.Array | complex, *, alpha: complex = 1) -
         if is_scalar(operand):
             terms.append((_times(scale, scalar("add", name, _number(operand), dtype)), [], ""))
         else:
-            terms.append((scale, [(operand, aligned(operand.shape, names))], names))
+            terms.append((scale, [(operand, aligned(np.shape(operand), names))], names))
     return contraction(terms, names, sizes, dtype)
 
 
@@ -207,7 +207,7 @@ def multiply(x: jax.Array | complex, y: jax.Array | complex) -> jax.Array:
         if is_scalar(operand):
             scale = _times(scale, scalar("multiply", name, _number(operand), dtype))
         else:
-            factors.append((operand, aligned(operand.shape, names)))
+            factors.append((operand, aligned(np.shape(operand), names)))
     return contraction([(scale, factors, names)], names, sizes, dtype)
 
 

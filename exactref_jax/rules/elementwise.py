@@ -71,7 +71,7 @@ def _convert(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
         if is_complex(dtype):
             part = format_of(dtype).dtype
             return [Complex(arithmetic.convert(x.real, part), arithmetic.convert(x.imag, part), np.dtype(dtype))]
-        return _convert(arithmetic, equation, x.real)
+        return list(_convert(arithmetic, equation, x.real))
     if isinstance(x, Value):
         if is_complex(dtype):
             return [complex_numbers.from_real(arithmetic, arithmetic.convert(x, format_of(dtype).dtype), dtype)]

@@ -143,7 +143,7 @@ def line_ranks(arithmetic: Any, x: Value) -> tuple[np.ndarray, np.ndarray]:
     guess = arithmetic.approximate(flat)
     order = np.argsort(guess, axis=1, kind="stable")
     place = flat_index(flat.shape)[:, :1] + 0
-    for _ in range(n):
+    while True:
         ordered = take(flat, place + order)
         left, right = (move(lambda p, s=s: p[:, s], ordered) for s in (slice(0, n - 1), slice(1, n)))
         sign, unordered, doubt = arithmetic.compare(left, right)
@@ -152,7 +152,7 @@ def line_ranks(arithmetic: Any, x: Value) -> tuple[np.ndarray, np.ndarray]:
         wrong = sign > 0
         if not wrong.any():
             break
-        order = _exchange(order, wrong)
+        order = _exchange(order, wrong)  # each exchange undoes one inversion, so this ends
     ranks = np.concatenate([np.zeros((lines, 1), np.int64), np.cumsum(sign < 0, axis=1)], axis=1)
     near = np.zeros(flat.shape, bool)
     near[:, :-1] |= doubt
@@ -223,7 +223,8 @@ def _reorder(arithmetic: Any, xs: Sequence[Datum], keys: int, permutation: np.nd
     for i, x in enumerate(xs):
         moved = move(lambda p: np.take_along_axis(p, permutation, axis=-1), x)
         if isinstance(moved, Complex):
-            moved = Complex(*(arithmetic.displaced(v, w, open_, False) for v, w in ((moved.real, x.real), (moved.imag, x.imag))), moved.dtype)
+            real, imaginary = (arithmetic.displaced(v, w, open_, False) for v, w in ((moved.real, x.real), (moved.imag, x.imag)))
+            moved = Complex(real, imaginary, moved.dtype)
         elif is_real(moved):
             moved = arithmetic.displaced(moved, x, open_, i < keys)
         elif open_.any():
