@@ -76,6 +76,17 @@ def covered(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray, signe
     return out | np.isposinf(tolerance)
 
 
+def share(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+    """Distance from the exact value as a share of the tolerance: at most 1 where covered; infinite where a special value is not."""
+    ok = covered(part, tolerance, candidate)
+    finite = np.isfinite(candidate) & ~_nonfinite(part.codes)
+    difference, error = part.enclosed.minus(np.where(finite, candidate, 0.0))
+    distance = np.maximum(np.abs(difference) - error, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        ratio = np.where(distance == 0, 0.0, np.where(np.isposinf(tolerance), 0.0, distance / tolerance))
+    return np.where(finite, np.where(ok, np.minimum(ratio, 1.0), ratio), np.where(ok, 0.0, np.inf))
+
+
 def ulps(part: ExactPart, candidate: np.ndarray) -> np.ndarray:
     """`(candidate - exact) / ulp(exact)`, signed, with the ulp of the output format at the exact value.
 

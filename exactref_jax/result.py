@@ -14,6 +14,7 @@ from .arithmetic.budget import Budget
 from .errors import NotCoveredError
 from .formats import COMPLEX_PARTS, FORMATS, decode, encode, is_complex, ulp
 from .inputs import asarray
+from .judgement import Judgement, verdict
 
 
 class Interval(NamedTuple):
@@ -201,6 +202,34 @@ class Result:
 
         return self._each(distance)
 
+    def judge(self, **candidates: Any) -> Judgement:
+        """A table of verdicts on named candidates: elements covered, largest and median error in ulps, largest error as a share of the tolerance.
+
+        Args:
+            **candidates: each as in `covers`.
+
+        Example:
+            >>> import exactref_jax as er, jax, jax.numpy as jnp
+            >>> x = jnp.asarray([0.5, 1.0, 2.0])
+            >>> f = lambda x: jnp.sum(jnp.exp(x))
+            >>> er.grad(f)(x).judge(jax=jax.grad(f)(x), wrong=2 * jnp.exp(x)).covered
+            False
+        """
+        verdicts = []
+        for name, candidate in candidates.items():
+            given = self._match(candidate, name)
+            covered = jax.tree.leaves(self.covers(candidate))
+            distances = jax.tree.leaves(self.ulps(candidate))
+            for k, ok, ulps in zip(self._indices, covered, distances, strict=True):
+                leaf, tolerances = self._source.leaves[k], self._source.tolerance(self._budget)[k]
+                share = np.where(ok, 0.0, np.inf)
+                if leaf.parts:
+                    parts = zip(leaf.parts, tolerances, _split(given[k], leaf), strict=True)
+                    share = np.max([compare.share(p, t, c) for p, t, c in parts], axis=0)
+                unbounded = int(np.any([np.isinf(t) for t in tolerances], axis=0).sum()) if leaf.parts else 0
+                verdicts.append(verdict(name, leaf.name, ok, ulps, share, unbounded))
+        return Judgement(self._name, tuple(verdicts))
+
     def decimal(self, index: int | tuple[int, ...] = (), digits: int = 50) -> str:
         """The exact value of one element, correct to `digits` significant digits (to half a unit of the last one printed).
 
@@ -254,6 +283,12 @@ class Result:
             raise KeyError(f"{self._name}: {key!r} has no gradient (it is a Python number or an integer).")
         return Result(self._source, tree, indices, f"{self._name}[{key!r}]", self._budget)
 
+    def branch(self, number: int) -> Result:
+        """One of the results that were evaluated together."""
+        branch = jax.tree.unflatten(self._tree, list(self._indices))[number]
+        indices, tree = jax.tree.flatten(branch)
+        return Result(self._source, tree, indices, self._name, self._budget)
+
     def restructured(self, tree: Any) -> Result:
         """The same arrays under another tree structure with as many leaves."""
         return Result(self._source, tree, self._indices, self._name, self._budget)
@@ -282,7 +317,7 @@ class Result:
         out = {}
         for k, x in zip(self._indices, leaves, strict=True):
             leaf = self._source.leaves[k]
-            array = asarray(x, dtype, argument=f"{argument} {leaf.name}".strip())
+            array = asarray(x, dtype, argument=f"{argument} {leaf.name}")
             if array.shape != leaf.shape:
                 raise ValueError(f"{argument} {leaf.name}: shape {list(array.shape)}; wanted {list(leaf.shape)}.")
             if is_complex(array.dtype) and len(leaf.parts) == 1:
@@ -351,7 +386,7 @@ class Result:
                     spacing = float(ulp(np.abs(p.enclosed.hi[at]), p.fmt))
                     lower, upper = (float(side[at]) for side in compare.interval(p))
                     exact = f"{lower!r}" if lower == upper else f"in [{lower!r}, {upper!r}]"
-                    line = f"  {leaf.name}{list(at)}: {c[at]!r}, exact {exact}; off by {error:.4g} ulp, tolerance {float(t[at]) / spacing:.4g} ulp"
+                    line = f"  {leaf.name}{list(at)}: {float(c[at])!r}, exact {exact}; off by {error:.4g} ulp, tolerance {float(t[at]) / spacing:.4g} ulp"
                     found.append((np.inf if error != error else abs(error), line))
         found.sort(key=lambda item: -item[0])
         return "\n".join(line for _, line in found[:count])

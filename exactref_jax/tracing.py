@@ -37,7 +37,7 @@ class Program:
     outputs: tuple[tuple[str, tuple[int, ...], np.dtype], ...]
 
 
-def trace(name: str, function: Callable[..., Any], operands: Sequence[Any], *, wide: bool, root: str = "") -> Program:
+def trace(name: str, function: Callable[..., Any], operands: Sequence[Any], *, wide: bool, branches: Sequence[str] = (), bare: str = "value") -> Program:
     """Trace `function` at the shapes and dtypes of `operands`.
 
     Args:
@@ -45,13 +45,24 @@ def trace(name: str, function: Callable[..., Any], operands: Sequence[Any], *, w
         function: takes the operands as JAX arrays; returns a pytree of arrays.
         operands: NumPy arrays, or Python floats (traced with a weak type, as JAX does).
         wide: whether to trace with 64-bit types; otherwise as the caller's flag says.
-        root: how output names begin.
+        branches: where the outputs are a tuple of this many branches, how the names in each of them begin.
+        bare: the name of an output that has no other.
     """
     with enable_x64() if wide else contextlib.nullcontext():
         jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*operands)
     paths, tree = jax.tree_util.tree_flatten_with_path(shapes)
-    outputs = tuple(((root + jax.tree_util.keystr(path)).removeprefix("."), tuple(s.shape), np.dtype(s.dtype)) for path, s in paths)
+    names = [branches[int(path[0].idx)] + path_name(path[1:]) if branches else path_name(path) for path, _ in paths]
+    outputs = tuple((name.removeprefix(".") or bare, tuple(s.shape), np.dtype(s.dtype)) for name, (_, s) in zip(names, paths, strict=True))
     return Program(name, jaxpr, tuple(np.asarray(x) for x in operands), tree, outputs)
+
+
+def path_name(path: Sequence[Any]) -> str:
+    """`.layers[0].weight` for a path in a pytree: attributes and string keys with dots, all else in brackets."""
+    out = ""
+    for entry in path:
+        key = getattr(entry, "name", getattr(entry, "key", getattr(entry, "idx", entry)))
+        out += f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+    return out
 
 
 def exact_leaf(x: Any, argument: str) -> Any:

@@ -124,8 +124,8 @@ def _transformed(
             return (out if value else None), gradient, static.split(aux)
 
         name = "er.value_and_grad" if value else "er.grad"
-        result = _evaluate(name, program, inputs, wide, budget, max_bits)
-        return (result[0] if value else None), result[1], lambda: static.join(result)
+        result = _evaluate(name, program, inputs, wide, budget, max_bits, ("value", "", "aux"), "grad")
+        return (result.branch(0) if value else None), result.branch(1), lambda: static.join(result.branch(2))
 
     return apply
 
@@ -246,8 +246,8 @@ def jvp(
         mine, theirs = rebuild(leaves[: len(inputs)]), leaves[len(inputs) :]
         return jax.jvp(fun, tuple(mine), _like(tuple(mine), jax.tree.unflatten(tree, theirs), "tangents"))
 
-    result = _evaluate("er.jvp", program, [*inputs, *directions], wide or wider, budget, max_bits)
-    return result[0], result[1]
+    result = _evaluate("er.jvp", program, [*inputs, *directions], wide or wider, budget, max_bits, ("value", "tangent"))
+    return result.branch(0), result.branch(1)
 
 
 # Arguments ----------------------------------------------------------------------------------------------------------------------
@@ -314,12 +314,21 @@ def _other(x: Any, argument: str) -> Any:
     return jax.tree.map(lambda leaf: other_leaf(leaf, argument), x, is_leaf=is_tensor)
 
 
-def _evaluate(name: str, program: Callable[..., Any], inputs: Sequence[Any], wide: bool, budget: Budget | None, max_bits: int) -> Result:
+def _evaluate(
+    name: str,
+    program: Callable[..., Any],
+    inputs: Sequence[Any],
+    wide: bool,
+    budget: Budget | None,
+    max_bits: int,
+    branches: Sequence[str] = (),
+    bare: str = "value",
+) -> Result:
     if budget is not None and not isinstance(budget, Budget):
         raise TypeError(f"budget: given {type(budget).__name__}; wanted an er.Budget.")
     if isinstance(max_bits, bool) or not isinstance(max_bits, (int, np.integer)) or max_bits < 64:
         raise ValueError(f"max_bits: given {max_bits!r}; wanted an integer of at least 64.")
-    traced = trace(name, program, inputs, wide=wide)
+    traced = trace(name, program, inputs, wide=wide, branches=branches, bare=bare)
     evaluation = ladder.evaluate(traced, int(max_bits))
     return Result(evaluation, traced.tree, range(len(traced.outputs)), name, Budget() if budget is None else budget)
 
@@ -337,9 +346,9 @@ class _Static:
         self.kept = [(d, None if d else x) for d, x in zip(dynamic, leaves, strict=True)]
         return [x for d, x in zip(dynamic, leaves, strict=True) if d]
 
-    def join(self, result: Result) -> Any:
+    def join(self, aux: Result) -> Any:
         """A `Result` where aux is arrays only; else a pytree with a `Result` at each array."""
         arrays = iter(range(sum(d for d, _ in self.kept)))
         if all(d for d, _ in self.kept):
-            return result[2].restructured(self.tree) if self.kept else None
-        return jax.tree.unflatten(self.tree, [result[2][next(arrays)] if d else x for d, x in self.kept])
+            return aux.restructured(self.tree) if self.kept else None
+        return jax.tree.unflatten(self.tree, [aux[next(arrays)] if d else x for d, x in self.kept])
