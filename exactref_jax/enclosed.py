@@ -107,4 +107,4 @@ def round_enclosed(x: Enclosed, fmt: Format) -> tuple[np.ndarray, np.ndarray]:
         small = known & (low == 0) & (high == 0) & (np.sign(lower) * np.sign(upper) > 0)
         low = np.where(small, np.copysign(0.0, lower), low)
         decided = decided | small
-    return np.where(exactly_zero, 0.0, low), decided | exactly_zero
+    return np.array(np.where(exactly_zero, 0.0, low)), np.array(decided | exactly_zero)

@@ -61,7 +61,7 @@ class Judgement:
         return all(v.covered == v.elements for v in self.verdicts)
 
     def __repr__(self) -> str:
-        rows = [self.HEADER, *(v.cells + (("" if v.covered == v.elements else "<- not covered"),) for v in self.verdicts)]
+        rows = [self.HEADER, *((*v.cells, "" if v.covered == v.elements else "<- not covered") for v in self.verdicts)]
         widths = [max(len(r[c]) for r in rows) for c in range(len(self.HEADER))]
         lines = []
         for row in rows:

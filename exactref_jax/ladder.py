@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from .arithmetic.ball import Ball, precision
 from .arithmetic.budget import Budget
+from .arithmetic.certified import FIRST_ORDER_BITS, Certified, certified
 from .arithmetic.extended import Extended
 from .arithmetic.ordinary import Ordinary
 from .arithmetic.tolerance import Tolerance
@@ -23,6 +24,30 @@ from .values import NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY, UN
 #: Where the climb starts, and where it ends unless told otherwise. Bits of Arb's working precision.
 FIRST_BITS = 128
 MAX_BITS = 4096
+#: From here on every number has a residue beside its ball: what two runs of plain balls left open is perhaps exactly on a boundary.
+RESIDUES_FROM_BITS = 512
+#: Bits of the largest subgroup that residues may need.
+MAX_ORDER_BITS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """A named algorithm on given operands, with the tolerance that was derived for it.
+
+    Attributes:
+        name: of the algorithm.
+        tolerances: for each leaf of the result, the tolerance of each of its parts.
+    """
+
+    name: str
+    tolerances: Callable[[], list[tuple[np.ndarray, ...]]]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+#: What a tolerance is derived from: the budget of ordinary operations, or a named algorithm.
+Model = Budget | Algorithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +60,7 @@ class Part:
         codes: special values, as in `values`.
         rounded: numbers of the format, in float64, special values included.
         unsigned: zeros of `rounded` whose sign could not be decided.
+        open: elements that are not decided.
     """
 
     fmt: Format
@@ -42,6 +68,7 @@ class Part:
     codes: np.ndarray
     rounded: np.ndarray
     unsigned: np.ndarray
+    open: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,21 +91,25 @@ class Evaluation:
         leaves: one for each output.
         bits: the precision that decided all numbers.
         max_bits: the highest precision allowed.
+        decided_by: for each leaf, the name of the rung that decided each element.
     """
 
     program: Program
     leaves: tuple[Leaf, ...]
     bits: int
     max_bits: int
+    decided_by: tuple[np.ndarray, ...]
     _tolerances: dict[str, list[tuple[np.ndarray, ...]]] = field(default_factory=dict)
     _normal: list[tuple[np.ndarray, ...]] | None = None
 
-    def tolerance(self, budget: Budget) -> list[tuple[np.ndarray, ...]]:
+    def tolerance(self, model: Model) -> list[tuple[np.ndarray, ...]]:
         """For each leaf, the tolerance of each of its parts (float64)."""
-        key = repr(budget)
-        if key not in self._tolerances:
+        key = repr(model)
+        if key not in self._tolerances and isinstance(model, Algorithm):
+            self._tolerances[key] = model.tolerances()
+        elif key not in self._tolerances and isinstance(model, Budget):
             with precision(self.bits):
-                arithmetic = Tolerance(Extended(Ball()), budget)
+                arithmetic = Tolerance(Extended(Ball()), model)
                 outputs = _run(arithmetic, self.program)
             tolerances = [tuple(np.array(arithmetic.final_error(v)) for v in _parts(x)) for x in outputs]
             self._tolerances[key] = tolerances
@@ -125,28 +156,54 @@ def evaluate(program: Program, max_bits: int = MAX_BITS) -> Evaluation:
         UnsupportedPrimitiveError: if the program contains a primitive without a rule.
     """
     bits = min(FIRST_BITS, max_bits)
-    settled: tuple[int, tuple[Leaf, ...]] | None = None
+    first = 0
+    history: list[tuple[str, tuple[Leaf, ...]]] = []
+    order_bits = FIRST_ORDER_BITS
     while True:
+        field = Ball() if bits < RESIDUES_FROM_BITS else certified(program.operands, order_bits)
         failure: Undecided | None = None
         leaves: tuple[Leaf, ...] = ()
         outputs: list[Datum] = []
         try:
             with precision(bits):
-                walk = Walk(Extended(Ball()))
-                outputs = walk.run(program.jaxpr, [walk.lift(x, v.aval) for x, v in zip(program.operands, program.jaxpr.jaxpr.invars, strict=True)])
-                leaves, open_ = _leaves(program, outputs)
+                outputs = _run(Extended(field), program)
+                leaves, open_ = _leaves(program, outputs, field)
         except Undecided as error:
             failure, open_ = error, True
+        if isinstance(field, Certified) and (wanted := field.wanted_order_bits()) > order_bits:
+            order_bits = wanted
+            if order_bits <= MAX_ORDER_BITS:
+                continue
+            raise _unavailable_residues(program, bits, order_bits)
         last = 2 * bits > max_bits
-        if failure is None and not open_:
-            settled = settled or (bits, leaves)
-            if last or not any(p.unsigned.any() for leaf in leaves for p in leaf.parts):
-                return Evaluation(program, leaves, settled[0], max_bits)
+        if failure is None:
+            history.append((_rung(field, bits), leaves))
+            if not open_:
+                first = first or bits
+                if last or not any(p.unsigned.any() for leaf in leaves for p in leaf.parts):
+                    return Evaluation(program, leaves, first, max_bits, _decided_by(history))
         if last:
             if failure is not None:
                 raise _unavailable_decision(program, failure, bits) from failure
-            raise _unavailable_element(program, outputs, bits)
+            raise _unavailable_element(program, outputs, bits, field)
         bits *= 2
+
+
+def _rung(field: Ball, bits: int) -> str:
+    return f"{bits} bits" + (" and residues" if isinstance(field, Certified) else "")
+
+
+def _decided_by(history: Sequence[tuple[str, tuple[Leaf, ...]]]) -> tuple[np.ndarray, ...]:
+    """For each leaf, the first rung on which each element was decided."""
+    out = []
+    for k, leaf in enumerate(history[-1][1]):
+        names = np.full(leaf.shape, history[-1][0], dtype=object)
+        for rung, leaves in reversed(history[:-1]):
+            # An integer has no enclosure: it counts as decided where the whole run was.
+            decided = [~(p.open | p.unsigned) for p in leaves[k].parts]
+            names = np.where(np.all(decided, axis=0), rung, names) if decided else names
+        out.append(np.asarray(names, dtype=object).astype(str))
+    return tuple(out)
 
 
 def _run(arithmetic: Any, program: Program) -> list[Datum]:
@@ -159,7 +216,7 @@ def _parts(x: Datum) -> tuple[Value, ...]:
     return (x.real, x.imag) if isinstance(x, Complex) else (x,) if isinstance(x, Value) else ()
 
 
-def _leaves(program: Program, outputs: Sequence[Datum]) -> tuple[tuple[Leaf, ...], bool]:
+def _leaves(program: Program, outputs: Sequence[Datum], field: Ball) -> tuple[tuple[Leaf, ...], bool]:
     leaves, open_ = [], False
     for (name, shape, dtype), x in zip(program.outputs, outputs, strict=True):
         if not is_inexact(dtype):
@@ -168,25 +225,38 @@ def _leaves(program: Program, outputs: Sequence[Datum]) -> tuple[tuple[Leaf, ...
             continue
         parts = []
         for value in _parts(x):
-            part, undecided = _part(value, format_of(dtype))
+            part = _part(value, format_of(dtype), field)
             parts.append(part)
-            open_ = open_ or bool(undecided.any())
+            open_ = open_ or bool(part.open.any())
         leaves.append(Leaf(name, shape, dtype, tuple(parts)))
     return tuple(leaves), open_
 
 
-def _part(value: Value, fmt: Format) -> tuple[Part, np.ndarray]:
+def _part(value: Value, fmt: Format, field: Ball) -> Part:
     """A rounded array, and where it is not decided."""
     codes = value.codes()
-    enclosed = Ball().enclosed(value.parts)
-    rounded, decided, zero = Ball().round(value.parts, fmt, enclosed)
+    balls = (field.settled(value.parts, fmt),)
+    enclosed = Ball().enclosed(balls)
+    rounded, decided, zero = Ball().round(balls, fmt, enclosed)
     undecided = (~decided & ~zero & (codes == 0)) | (codes == UNKNOWN)
     unsigned = (zero & ~decided & (codes == 0)) | (codes == UNSIGNED_ZERO)
     specials = {NEGATIVE_ZERO: -0.0 if fmt.negative_zero else 0.0, NAN: np.nan}
     specials |= {POSITIVE_INFINITY: fmt.overflow, NEGATIVE_INFINITY: -fmt.overflow}
     for code, number in specials.items():
         rounded = np.where(codes == code, number, rounded)
-    return Part(fmt, enclosed, codes, np.where(unsigned, 0.0, rounded), unsigned & fmt.negative_zero), undecided
+    return Part(fmt, enclosed, codes, np.where(unsigned, 0.0, rounded), unsigned & fmt.negative_zero, undecided)
+
+
+def _unavailable_residues(program: Program, bits: int, order_bits: int) -> ReferenceUnavailableError:
+    question = "whether a number that no precision decides is exactly what it seems to be"
+    return ReferenceUnavailableError(
+        f"{program.name}: open is {question}. Residues decide it with a probability of error below 2**-100 only modulo a prime of {order_bits} bits, "
+        f"above the limit of {MAX_ORDER_BITS}: the exponents of its exponentials lie too far apart.",
+        element="",
+        enclosure="",
+        question=question,
+        bits=bits,
+    )
 
 
 # What to say when it does not work out ------------------------------------------------------------------------------------------
@@ -205,13 +275,13 @@ def _unavailable_decision(program: Program, failure: Undecided, bits: int) -> Re
     )
 
 
-def _unavailable_element(program: Program, outputs: Sequence[Datum], bits: int) -> ReferenceUnavailableError:
+def _unavailable_element(program: Program, outputs: Sequence[Datum], bits: int, field: Ball) -> ReferenceUnavailableError:
     for (name, _, dtype), x in zip(program.outputs, outputs, strict=True):
         if isinstance(x, Decision):
             index = tuple(int(i) for i in np.argwhere(x.doubt)[0])
             element, enclosure, question = f"{name}{list(index)}", "", "the integer itself: a comparison behind it is not decided"
             break
-        found = _first_undecided(x, format_of(dtype)) if is_inexact(dtype) else None
+        found = _first_undecided(x, format_of(dtype), field) if is_inexact(dtype) else None
         if found is not None:
             index, enclosure, question = found
             element = f"{name}{list(index)}"
@@ -228,12 +298,12 @@ def _unavailable_element(program: Program, outputs: Sequence[Datum], bits: int) 
     )
 
 
-def _first_undecided(x: Datum, fmt: Format) -> tuple[tuple[int, ...], str, str] | None:
+def _first_undecided(x: Datum, fmt: Format, field: Ball) -> tuple[tuple[int, ...], str, str] | None:
     for value in _parts(x):
-        part, undecided = _part(value, fmt)
-        if not undecided.any():
+        part = _part(value, fmt, field)
+        if not part.open.any():
             continue
-        index = tuple(int(i) for i in np.argwhere(undecided)[0])
+        index = tuple(int(i) for i in np.argwhere(part.open)[0])
         if part.codes[index] == UNKNOWN:
             return index, "", "whether it is a finite number at all: a divisor, or an argument of a function, may lie at a pole or outside the domain"
         ball = value.parts[0][index]

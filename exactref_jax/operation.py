@@ -14,10 +14,14 @@ from jax import lax
 from jax.core import Tracer
 
 from . import ladder
+from .algorithms.attention import AttentionAlgorithm
+from .algorithms.matrix_exp import MatrixExpAlgorithm
 from .arithmetic.budget import Budget
 from .formats import is_complex, is_inexact
 from .inputs import asarray
-from .operations import linear
+from .ladder import Algorithm, Model
+from .operations import attention, linear
+from .operations import matrix_exp as exponential
 from .result import Result
 from .tracing import Program, trace
 
@@ -58,10 +62,10 @@ class Operation:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The exact result, or the JAX function's where an operand is being traced."""
         operands, options = self._bind(self.__signature__, f"er.{self.name}", args, kwargs)
-        if any(isinstance(x, Tracer) for x in operands.values()):
+        if any(isinstance(x, Tracer) for x in [*operands.values(), *options.values()]):
             return self.function(**operands, **options)
-        arrays = self._arrays(operands, f"er.{self.name}")
-        result = self._evaluate(self._program(f"er.{self.name}", arrays, options))
+        arrays, options = self._arrays(operands, f"er.{self.name}"), self._options(options, f"er.{self.name}")
+        result = self._evaluate(self._program(f"er.{self.name}", arrays, options), self._model(arrays, options, None))
         result._backward = lambda grad=None: self._backward(arrays, grad, options)
         return result
 
@@ -81,7 +85,7 @@ class Operation:
         """
         operands, options = self._bind(self._backward_signature, f"er.{self.name}.backward", args, kwargs)
         grad = operands.pop("grad")
-        return self._backward(self._arrays(operands, f"er.{self.name}.backward"), grad, options)
+        return self._backward(self._arrays(operands, f"er.{self.name}.backward"), grad, self._options(options, f"er.{self.name}.backward"))
 
     # The parts of a call --------------------------------------------------------------------------------------------------
 
@@ -105,6 +109,14 @@ class Operation:
             out[k] = x if scalars and linear.is_scalar(x) else asarray(x, argument=f"{name}: {k}")
         return out
 
+    def _options(self, options: dict[str, Any], name: str) -> dict[str, Any]:
+        """The options, arrays among them made exact."""
+        return options
+
+    def _model(self, arrays: dict[str, Any], options: dict[str, Any], grad: Any) -> Model:
+        """What the tolerance is derived from."""
+        return Budget()
+
     def _program(self, name: str, arrays: dict[str, Any], options: dict[str, Any]) -> Program:
         fixed = {k: x for k, x in arrays.items() if not isinstance(x, np.ndarray)}
         names = [k for k in arrays if k not in fixed]
@@ -114,10 +126,10 @@ class Operation:
 
         return trace(name, forward, [arrays[k] for k in names], wide=True)
 
-    def _evaluate(self, program: Program) -> Result:
+    def _evaluate(self, program: Program, model: Model) -> Result:
         # A contraction of float64 numbers is exact well below this many bits; see docs/derivations.md, "Bits that decide a contraction".
         evaluation = ladder.evaluate(program, max(ladder.MAX_BITS, CONTRACTION_BITS))
-        return Result(evaluation, program.tree, range(len(program.outputs)), program.name, Budget())
+        return Result(evaluation, program.tree, range(len(program.outputs)), program.name, model)
 
     def _backward(self, arrays: dict[str, Any], grad: Any, options: dict[str, Any]) -> Result:
         name = f"er.{self.name}.backward"
@@ -143,7 +155,50 @@ class Operation:
             gradients = {f"grad_{k}": _conjugate(g) for k, g in zip(differentiable, pulled, strict=True)}
             return self._gradients(**{g: gradients.get(g) for g in self._gradients._fields})
 
-        return self._evaluate(trace(name, backward, [cotangent, *(arrays[k] for k in differentiable)], wide=True))
+        program = trace(name, backward, [cotangent, *(arrays[k] for k in differentiable)], wide=True)
+        return self._evaluate(program, self._model(arrays, options, cotangent))
+
+
+class Attention(Operation):
+    """Scaled dot product attention: an operation whose tolerance is that of a named algorithm, PyTorch's math path."""
+
+    def _options(self, options: dict[str, Any], name: str) -> dict[str, Any]:
+        mask = options.get("attn_mask")
+        return options if mask is None else {**options, "attn_mask": asarray(mask, argument=f"{name}: attn_mask")}
+
+    def _model(self, arrays: dict[str, Any], options: dict[str, Any], grad: Any) -> Model:
+        kept = {k: v for k, v in options.items() if k != "dropout_p"}
+
+        def tolerances() -> list[tuple[np.ndarray, ...]]:
+            algorithm = AttentionAlgorithm.math()
+            query, key, value = arrays.values()
+            if grad is None:
+                return [(algorithm.tolerance(query, key, value, **kept),)]
+            return [(t,) for t in algorithm.backward_tolerance(query, key, value, grad, **kept)]
+
+        return Algorithm("AttentionAlgorithm.math()", tolerances)
+
+
+class MatrixExponential(Operation):
+    """The matrix exponential and its Frechet derivative: operations whose tolerance is that of a named algorithm, PyTorch's."""
+
+    def _model(self, arrays: dict[str, Any], options: dict[str, Any], grad: Any) -> Model:
+        def tolerances() -> list[tuple[np.ndarray, ...]]:
+            algorithm = MatrixExpAlgorithm.torch()
+            if grad is not None:
+                t: Any = algorithm.backward_tolerance(arrays["A"], grad).grad_A
+            elif "E" in arrays:
+                t = algorithm.frechet_tolerance(arrays["A"], arrays["E"])
+            else:
+                t = algorithm.tolerance(arrays["A"])
+            return [(t.real, t.imag) if np.iscomplexobj(t) else (t,)]
+
+        return Algorithm("MatrixExpAlgorithm.torch()", tolerances)
+
+    def _backward(self, arrays: dict[str, Any], grad: Any, options: dict[str, Any]) -> Result:
+        if self.name == "matrix_exp_frechet":
+            raise TypeError("er.matrix_exp_frechet has no backward: that would be a second derivative of the matrix exponential.")
+        return super()._backward(arrays, grad, options)
 
 
 def _conjugate(x: Any) -> Any:
@@ -158,3 +213,6 @@ gemm = Operation(linear.gemm)
 add = Operation(linear.add)
 multiply = Operation(linear.multiply)
 sum = Operation(linear.sum)
+scaled_dot_product_attention = Attention(attention.scaled_dot_product_attention)
+matrix_exp = MatrixExponential(exponential.matrix_exp)
+matrix_exp_frechet = MatrixExponential(exponential.matrix_exp_frechet)

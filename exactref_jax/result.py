@@ -32,7 +32,12 @@ class Source(Protocol):
         """One for each output array; see `ladder.Leaf`."""
         ...
 
-    def tolerance(self, budget: Budget) -> list[tuple[np.ndarray, ...]]:
+    @property
+    def decided_by(self) -> Sequence[np.ndarray]:
+        """For each leaf, the name of the rung that decided each element."""
+        ...
+
+    def tolerance(self, model: Any) -> list[tuple[np.ndarray, ...]]:
         """For each leaf, the tolerance of each of its parts."""
         ...
 
@@ -55,7 +60,7 @@ class Result:
     exact.
     """
 
-    def __init__(self, source: Source, tree: Any, indices: Sequence[int], name: str, budget: Budget):
+    def __init__(self, source: Source, tree: Any, indices: Sequence[int], name: str, budget: Any):
         self._source = source
         self._tree = tree
         self._indices = tuple(indices)
@@ -99,8 +104,8 @@ class Result:
         return self._each(lambda leaf, k: _join(leaf, normal[k]) if leaf.parts else np.asarray(normal[k][0]).astype(leaf.dtype))
 
     @property
-    def budget(self) -> Budget:
-        """The model of an ordinary implementation that `tolerance` is derived under."""
+    def budget(self) -> Any:
+        """What `tolerance` is derived from: a `Budget`, or, for attention and the matrix exponential, a named algorithm."""
         return self._budget
 
     def with_budget(self, budget: Budget) -> Result:
@@ -120,6 +125,11 @@ class Result:
     def unsigned_zeros(self) -> Any:
         """Where `rounded` is a zero whose sign could not be decided (boolean arrays). It is given as +0."""
         return self._each(lambda leaf, _: np.any([p.unsigned for p in leaf.parts], axis=0) if leaf.parts else np.zeros(leaf.shape, bool))
+
+    @property
+    def decided_by(self) -> Any:
+        """How each element was decided (arrays of strings): the precision of the first run that decided it, and whether residues were needed."""
+        return self._each(lambda leaf, k: self._source.decided_by[k])
 
     @property
     def shape(self) -> Any:
@@ -349,9 +359,9 @@ class Result:
                 continue
             spacing = [ulp(np.abs(p.enclosed.hi), p.fmt) for p in leaf.parts]
             bound = max(_largest(compare.bound(p) / s) for p, s in zip(leaf.parts, spacing, strict=True))
-            units = [t / s for t, s in zip(tolerances[k], spacing, strict=True)]
-            finite = max(_largest(np.where(np.isinf(u), 0.0, u)) for u in units)
-            unbounded = sum(int(np.isinf(u).sum()) for u in units)
+            with np.errstate(over="ignore"):
+                finite = max(_largest(np.where(np.isinf(t), 0.0, t) / s) for t, s in zip(tolerances[k], spacing, strict=True))
+            unbounded = sum(int(np.isinf(t).sum()) for t in tolerances[k])
             text = f"{finite:.3g} ulp" + (f", {unbounded} unbounded" if unbounded else "")
             rows.append((leaf.name, kind, decided, f"{bound:.3g} ulp", text))
         return rows

@@ -15,13 +15,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx
+from flint import acb, acb_mat, arb, arb_mat, ctx
 
 from ..enclosed import Enclosed, round_enclosed
-from ..formats import Format, round_dyadic, same_number, ulp
+from ..formats import Format, next_down, next_up, round_dyadic, same_number
 from ..values import as_objects
 from .enclosure import Enclosure
 from .interface import UNDECIDED, Parts
+from .surd import Scale, Surd
 
 
 @contextmanager
@@ -230,12 +231,30 @@ class Ball(Enclosure):
         """x^y; exact where it fits."""
         return (objects(lambda a: a**y, 1)(x[0]),)
 
-    def scale(self, x: Parts, factor: Fraction) -> Parts:
-        """X times a rational number."""
+    def scale(self, x: Parts, factor: Scale) -> Parts:
+        """X times a rational number, or times a rational multiple of a square root.
+
+        Exact numbers that are equal give one object: the same number times the same scale is the same number, however irrational.
+        """
         if factor == -1:
             return self.neg(x)
-        numerator, denominator = arb(factor.numerator), arb(factor.denominator)
-        return (objects(lambda a: a * numerator / denominator, 1)(x[0]),)
+        rational = factor.factor if isinstance(factor, Surd) else factor
+        numerator, denominator = arb(rational.numerator), arb(rational.denominator)
+        if isinstance(factor, Surd):
+            numerator = numerator * arb(factor.root).sqrt()
+        known: dict[Any, arb] = {}
+
+        def times(a: arb) -> arb:
+            if a.is_zero():
+                return a
+            if not a.is_exact():
+                return a * numerator / denominator
+            key = a.man_exp()
+            if key not in known:
+                known[key] = a * numerator / denominator
+            return known[key]
+
+        return (objects(times, 1)(x[0]),)
 
     def matmul(self, x: Parts, y: Parts) -> Parts:
         """(b, m, k) with (b, k, n), by Arb's matrix product: 2 to 20 ns a multiply-add, against 200 as separate objects.
@@ -254,6 +273,21 @@ class Ball(Enclosure):
             product = arb_mat(m, k, x[0][b].ravel().tolist()) * arb_mat(k, n, y[0][b].ravel().tolist())
             out[b] = np.array(product.entries(), object).reshape(m, n)
         return (out,)
+
+    def matrix_exp(self, real: Parts, imag: Parts | None) -> tuple[Parts, Parts | None]:
+        """The exponentials of square matrices, (b, n, n): real and imaginary part."""
+        batch, n, _ = real[0].shape
+        out = [np.empty((batch, n, n), object) for _ in range(1 if imag is None else 2)]
+        for b in range(batch):
+            if imag is None:
+                entries: Any = [arb_mat(n, n, real[0][b].ravel().tolist()).exp().entries()]
+            else:
+                numbers = [acb(x, y) for x, y in zip(real[0][b].flat, imag[0][b].flat, strict=True)]
+                found = acb_mat(n, n, numbers).exp().entries()
+                entries = [[z.real for z in found], [z.imag for z in found]]
+            for o, values in zip(out, entries, strict=True):
+                o[b] = np.array([*values, None], object)[:-1].reshape(n, n)
+        return (out[0],), None if imag is None else (out[1],)
 
     def fresh(self, x: Parts) -> Parts:
         """The same numbers as new objects: numbers that are no longer certain to be the very ones they were."""
@@ -358,14 +392,26 @@ class Ball(Enclosure):
             rounded[at] = _round(x[0].item(at).mid(), fmt)[0]
         return rounded
 
-    def boundary(self, a: arb, fmt: Format) -> str:
-        """The number nearest to the middle of a ball at which its rounding changes, as text."""
+    def settled(self, x: Parts, fmt: Format) -> np.ndarray:
+        """The balls, made exact where more is known of a number than its ball (see `certified`); here it is not."""
+        return x[0]
+
+    def boundaries(self, a: arb, fmt: Format) -> list[Fraction]:
+        """Zero and the numbers at which rounding to `fmt` changes, as far as they lie in a ball: none but the nearest ones are looked at."""
         near = _round(a.mid(), fmt)[0]
-        if not math.isfinite(near):
-            return f"the overflow threshold {float(fmt.overflow_threshold):.17g}"
-        middle = [Fraction(near) + side * Fraction(float(ulp(near, fmt))) / 2 for side in (-1, 1)]
-        centre = Fraction(float(a))
-        return f"{float(min(middle, key=lambda m: abs(m - centre))):.17g}"
+        found = [Fraction(0), fmt.overflow_threshold, -fmt.overflow_threshold]
+        if math.isfinite(near):
+            for neighbour in (float(next_down(near, fmt)), float(next_up(near, fmt))):
+                if math.isfinite(neighbour):
+                    found.append((Fraction(near) + Fraction(neighbour)) / 2)
+        return [b for b in found if a.contains(arb(b.numerator) / arb(b.denominator))]
+
+    def boundary(self, a: arb, fmt: Format) -> str:
+        """A number in a ball at which its rounding changes, as text."""
+        found = self.boundaries(a, fmt)
+        if not found:
+            return "several numbers"
+        return f"{float(found[-1]):.17g}" if abs(found[-1]) < 10**300 else "the overflow threshold"
 
     def decimal(self, a: arb, digits: int) -> str | None:
         """`digits` correct significant digits of one element, or None where this precision does not give them."""

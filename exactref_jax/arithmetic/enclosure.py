@@ -7,12 +7,12 @@ it has better. The budget must not inherit from here: it has to see the operatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from .interface import UNDECIDED, Parts
+from .surd import Scale, Surd
 
 
 class Enclosure:
@@ -117,7 +117,7 @@ class Enclosure:
         zero = self.lift(np.zeros(1))
         return self.sum(tuple(np.concatenate([p, z])[table] for p, z in zip(x, zero, strict=True)), 1)
 
-    def contract(self, terms: Sequence[tuple[Fraction, Sequence[tuple[Parts, str]]]], output: str, sizes: Mapping[str, int]) -> Parts:
+    def contract(self, terms: Sequence[tuple[Scale, Sequence[tuple[Parts, str]]]], output: str, sizes: Mapping[str, int]) -> Parts:
         """A sum of scaled products of at most two arrays, summed over the indices that `output` lacks; see `interface.Term`."""
         total: Parts | None = None
         for scale, factors in terms:
@@ -125,7 +125,7 @@ class Enclosure:
             total = product if total is None else self.add(total, product)
         return self.lift(np.zeros([sizes[n] for n in output])) if total is None else total
 
-    def _term(self, scale: Fraction, factors: Sequence[tuple[Parts, str]], output: str, sizes: Mapping[str, int]) -> Parts:
+    def _term(self, scale: Scale, factors: Sequence[tuple[Parts, str]], output: str, sizes: Mapping[str, int]) -> Parts:
         reduced = []
         for k, (x, names) in enumerate(factors):
             others = "".join(n for j, (_, n) in enumerate(factors) if j != k)
@@ -167,10 +167,13 @@ class Enclosure:
         """(b, m, k) with (b, k, n): the sum of the products."""
         return self.sum(self.mul(tuple(p[:, :, :, None] for p in x), tuple(p[:, None] for p in y)), 2)
 
-    def scale(self, x: Parts, factor: Fraction) -> Parts:
-        """X times a rational number."""
+    def scale(self, x: Parts, factor: Scale) -> Parts:
+        """X times a rational number, or times a rational multiple of a square root."""
         if factor == -1:
             return self.neg(x)
+        if isinstance(factor, Surd):
+            root = self.sqrt(self.lift(np.full(x[0].shape, factor.root, object)))
+            return self.mul(self.scale(x, factor.factor), root)
         numerator = self.lift(np.full(x[0].shape, factor.numerator, object))
         out = self.mul(x, numerator)
         if factor.denominator == 1:

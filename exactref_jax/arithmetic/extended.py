@@ -29,6 +29,7 @@ from ..values import (
 )
 from .extended_functions import Functions, broadcast, where
 from .interface import UNDECIDED, Term
+from .surd import sign
 
 
 class Extended(Functions):
@@ -149,7 +150,7 @@ class Extended(Functions):
         shape = tuple(sizes[n] for n in output)
         counted = dict.fromkeys(range(10), np.zeros(shape))
         for term in terms:
-            scale = specials.class_of(float((term.scale > 0) - (term.scale < 0)))
+            scale = specials.class_of(float(sign(term.scale)))
             factors = [(self.classes(x), names) for x, names in term.factors]
             for masks, result in _class_products(factors, scale):
                 counted[result] = counted[result] + count_products(masks, [n for _, n in factors], output, sizes)
@@ -158,6 +159,26 @@ class Extended(Functions):
             if code in tally:
                 tally[int(code)] = tally[int(code)] + counted[cls]
         return sum_codes(tally, sum(counted.values(), np.zeros(shape)))
+
+    def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:
+        """The exponentials of square matrices. One infinity or NaN makes a matrix of NaN; a real 1 x 1 matrix is a number."""
+        shape, n = real.shape, real.shape[-1]
+        if imag is None and n == 1:
+            return (self.elementwise("exp", real),)
+        operands = [v for v in (real, imag) if v is not None]
+        flat = [move(lambda p: p.reshape(-1, n, n), v) for v in operands]
+        bad = np.any([nonfinite(v.codes()) for v in flat], axis=(0, 2, 3))
+        certain = np.any([nonfinite(v.codes()) & (v.codes() != UNKNOWN) for v in flat], axis=(0, 2, 3))
+        unknown = bad & ~certain
+        zero = self.field.lift(np.zeros(flat[0].shape))
+        parts = [tuple(np.where(bad[:, None, None], z, p) for p, z in zip(v.parts, zero, strict=True)) for v in flat]
+        results = self.field.matrix_exp(parts[0], parts[1] if len(parts) > 1 else None)
+        codes = np.where(unknown, UNKNOWN, np.where(bad, NAN, 0))[:, None, None]
+        out = []
+        for v, r in zip(operands, results, strict=False):
+            special = np.where(self.field.is_finite(r), np.broadcast_to(codes, r[0].shape), UNKNOWN).astype(np.uint8)
+            out.append(move(lambda p: p.reshape(shape), self._value(r, special, v.dtype)))
+        return tuple(out)
 
     # Casts --------------------------------------------------------------------------------------------------------------
 

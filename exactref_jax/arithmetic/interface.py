@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..formats import Format
 from ..values import Datum, Value
+from .surd import Scale
 
 #: Component arrays of one shape.
 Parts = tuple[np.ndarray, ...]
@@ -102,12 +102,12 @@ class Term:
     """A product of at most two arrays and a rational number, summed over the indices that the output lacks.
 
     Attributes:
-        scale: the rational factor.
+        scale: the factor, a rational number or a rational multiple of a square root.
         factors: the arrays, each with one letter a dimension. Letters of the output that no factor has mean copies.
         copies: letters that stand for copies which broadcasting makes; where one is summed over, `Budget.rounds_copies` applies.
     """
 
-    scale: Fraction
+    scale: Scale
     factors: tuple[tuple[Value, str], ...]
     copies: str = ""
 
@@ -157,6 +157,10 @@ class Arithmetic(Protocol):
 
     def contract(self, terms: Sequence[Term], output: str, sizes: Mapping[str, int], dtype: np.dtype) -> Value:
         """A sum of terms, each summed over the indices that `output` lacks; `sizes` gives each index's range."""
+        ...
+
+    def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:
+        """The exponentials of square matrices (..., n, n): the real part, and the imaginary one of complex matrices."""
         ...
 
     def convert(self, x: Value, dtype: np.dtype) -> Value:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..formats import Format, decode, format_of, round_exact, round_fraction
 from ..values import NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY, Datum, Value
+from . import surd
 from .ball import Ball, precision
 from .budget import Budget
 from .extended import Extended, choose, cumulate
@@ -72,10 +73,13 @@ class Ordinary:
 
     def _correctly_rounded(self, name: str, xs: Sequence[Value], params: Mapping[str, Any]) -> Value:
         """The function's exact value at these arguments, rounded; from the midpoint of the enclosure where 128 bits do not decide."""
-        dtype, field = xs[0].dtype, self.extended.field
+        dtype = xs[0].dtype
         with precision(_BITS):
             exact = self.extended.elementwise(name, *(self.extended.lift(x.parts[0], dtype) for x in xs), **params)
-            out = field.nearest(exact.parts, format_of(dtype))
+            return self._from_exact(exact, dtype)
+
+    def _from_exact(self, exact: Value, dtype: np.dtype) -> Value:
+        out = self.extended.field.nearest(exact.parts, format_of(dtype))
         special = {NEGATIVE_ZERO: -0.0, POSITIVE_INFINITY: np.inf, NEGATIVE_INFINITY: -np.inf, NAN: np.nan}
         for code, number in special.items():
             out = np.where(exact.codes() == code, number, out)
@@ -197,9 +201,17 @@ class Ordinary:
                     value = product if value is None else round_exact(value + product, fmt)
                 value = np.zeros(shape) if value is None else value
                 if term.scale != 1:
-                    value = round_exact(value * round_fraction(term.scale, fmt), fmt)
+                    value = round_exact(value * surd.rounded(term.scale, fmt), fmt)
                 total = value if total is None else round_exact(total + value, fmt)
         return self._value(np.zeros(shape) if total is None else total, dtype)
+
+    def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:
+        """The exact exponential of these matrices, rounded: no order of operations is conventional."""
+        operands = [v for v in (real, imag) if v is not None]
+        with precision(_BITS):
+            exact = self.extended.matrix_exp(*(self.extended.lift(v.parts[0], v.dtype) for v in operands), *([None] * (2 - len(operands))))
+            out = [self._from_exact(e, v.dtype) for e, v in zip(exact, operands, strict=True)]
+        return tuple(out)
 
     # Casts ----------------------------------------------------------------------------------------------------------------
 

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from ..formats import format_of
+from ..formats import FLOAT32, format_of
 from ..specials import nonfinite
 from ..values import NAN, UNKNOWN, Datum, Decision, Value, decision, is_real, move
-from . import upward
+from . import matrix_exp_bounds, upward
 from .extended import choose
 from .tolerance_sums import Sums
 
@@ -127,6 +127,28 @@ class Tolerance(Sums):
         parts = tuple(np.where(doubt, fresh, p) for fresh, p in zip(self.field.fresh(exact.parts), exact.parts, strict=True))
         t = np.where(doubt, np.maximum(worst, self.error(moved)), self.error(moved))
         return self._value(Value(parts, exact.special, exact.dtype), t)
+
+    def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:
+        """The worse of two published algorithms, and what the operand's error does: exp(|A| + T) - exp(|A|), by the series, element by element."""
+        operands = [v for v in (real, imag) if v is not None]
+        exact = self.extended.matrix_exp(*(self.exact(v) for v in operands), *([None] * (2 - len(operands))))
+        shape, n, fmt = real.shape, real.shape[-1], format_of(real.dtype)
+        t = np.zeros(shape)
+        for at in np.ndindex(shape[:-2]):
+            errors = [self.operand_error(v)[at] for v in operands]
+            certain = all(not e.any() for e in errors)
+            if any(nonfinite(v.codes()[at]).any() for v in operands):
+                t[at] = 0.0 if certain else np.inf
+                continue
+            centre = [np.asarray(self.extended.approximate(self.exact(v)))[at] for v in operands]
+            matrix = centre[0] if imag is None else centre[0] + 1j * centre[1]
+            # float64 holds exact operands of the program, and the others to an ulp.
+            error = upward.add(*errors, *(np.abs(c) * 2.0**-51 for c in centre)) if not certain else np.zeros((n, n))
+            size = upward.add(*(np.abs(c) for c in centre))
+            t[at] = upward.add(matrix_exp_bounds.either(matrix, fmt), matrix_exp_bounds.moved(size, error))
+        bounds = [self.field.magnitude(e.parts) for e in exact]
+        rounds = 1.0 if fmt.precision < FLOAT32.precision else 0.0
+        return tuple(self._value(e, np.where(nonfinite(e.codes()), t, self._rounded(b, t, rounds, fmt)), b) for e, b in zip(exact, bounds, strict=True))
 
     # Casts ----------------------------------------------------------------------------------------------------------------------
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..formats import Format, format_of, round_fraction
+from ..formats import Format, format_of
 from ..specials import infinite, nonfinite
 from ..values import Value
-from . import upward
+from . import surd, upward
 from .extended import count_products, cumulate
 from .interface import Term
 from .tolerance_functions import Functions
@@ -146,6 +146,9 @@ class Sums(Functions):
         that is scaled, or added to other terms, may be rounded to the format first, as a program that writes the terms one by one would.
         """
         exact = self.extended.contract([Term(t.scale, tuple((self.exact(x), n) for x, n in t.factors), t.copies) for t in terms], output, sizes, dtype)
+        if any(abs(t.scale) != 1 for t in terms):
+            # Equal exact numbers times one scale are one number; computed ones are not.
+            exact = replace(exact, parts=self.field.fresh(exact.parts))
         fmt, bounds = format_of(dtype), self.field.magnitude(exact.parts)
         narrow = self.budget.accumulator(fmt) is not fmt
         shape = exact.shape
@@ -155,7 +158,7 @@ class Sums(Functions):
         for term in terms:
             quantum = min(quantum, self._term_quantum(term, fmt))
             n = _number_of_products(term, output, sizes)
-            size, two = float(abs(term.scale)), len(term.factors) == 2
+            size, two = surd.magnitude(term.scale), len(term.factors) == 2
             magnitude, error, doubtful = self._term(term, output, sizes, n)
             magnitude, error = upward.mul(size, magnitude), upward.mul(size, error)
             reach = upward.add(magnitude, error)
@@ -164,7 +167,7 @@ class Sums(Functions):
             # Products of two numbers of a narrow format are exact in the accumulator.
             products = max(products, int(two and 2 * fmt.precision > self.budget.accumulator(fmt).precision))
             scaled = abs(term.scale) not in (0, 1)
-            roundings = float(scaled) + float(not _is_number_of(term.scale, fmt))
+            roundings = float(scaled) + float(not surd.is_number_of(term.scale, fmt))
             computed = n > 1 or two
             roundings += float(narrow and computed and (scaled or len(terms) > 1))
             copied = any(c not in output and any(c in names for _, names in term.factors) for c in term.copies)
@@ -215,7 +218,3 @@ class Sums(Functions):
 def _number_of_products(term: Term, output: str, sizes: Mapping[str, int]) -> int:
     summed = {n for _, names in term.factors for n in names if n not in output}
     return int(np.prod([sizes[n] for n in summed], dtype=np.int64))
-
-
-def _is_number_of(scale: Fraction, fmt: Format) -> bool:
-    return round_fraction(scale, fmt) == scale

@@ -13,9 +13,10 @@ NeurIPS 2018, section 3.
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -40,16 +41,18 @@ class ScaledProduct:
         imag: imaginary part of the scale.
         factors: numbers of the operands, at most two.
         copies: letters that stand for copies which broadcasting makes.
+        root: a positive integer whose square root is one more factor of the scale.
     """
 
     real: Fraction
     imag: Fraction
     factors: tuple[int, ...]
     copies: str = ""
+    root: int = 1
 
     def of(self, factors: Sequence[int]) -> ScaledProduct:
         """The same term of other operands."""
-        return ScaledProduct(self.real, self.imag, tuple(factors), self.copies)
+        return replace(self, factors=tuple(factors))
 
 
 Names = tuple[str, ...]
@@ -79,7 +82,7 @@ def _lowering(*operands: Any, inputs: Names, terms: Terms, output: str, sizes: S
     for term in terms:
         names = [inputs[k] for k in term.factors]
         have = "".join(n for n in output if any(n in s for s in names))
-        scale = complex(term.real, term.imag) if term.imag else float(term.real)
+        scale = (complex(term.real, term.imag) if term.imag else float(term.real)) * math.sqrt(term.root)
         if names:
             factors = [lax.convert_element_type(operands[k], wide) for k in term.factors]
             value = jnp.einsum(",".join(names) + "->" + have, *factors, precision="highest")
@@ -147,7 +150,7 @@ Scale = tuple[Fraction, Fraction]
 ONE: Scale = (Fraction(1), Fraction(0))
 
 
-def contraction(terms: Sequence[tuple[Scale, Sequence[tuple[Any, str]], str]], output: str, sizes: dict[str, int], dtype: Any) -> jax.Array:
+def contraction(terms: Sequence[tuple[Scale, Sequence[tuple[Any, str]], str]], output: str, sizes: dict[str, int], dtype: Any, root: int = 1) -> jax.Array:
     """Bind the primitive. An index of size one in an operand, where it is longer elsewhere, is a copy: its letter is dropped.
 
     Args:
@@ -155,6 +158,7 @@ def contraction(terms: Sequence[tuple[Scale, Sequence[tuple[Any, str]], str]], o
         output: letters of the output.
         sizes: size of each letter.
         dtype: of the output, to which the arrays are cast.
+        root: its square root multiplies every scale.
     """
     arrays: list[Any] = []
     inputs: list[str] = []
@@ -166,7 +170,7 @@ def contraction(terms: Sequence[tuple[Scale, Sequence[tuple[Any, str]], str]], o
             placed.append(len(arrays))
             arrays.append(lax.convert_element_type(lax.squeeze(x, dropped) if dropped else x, dtype))
             inputs.append("".join(n for d, n in enumerate(names) if d not in dropped))
-        built.append(ScaledProduct(real, imag, tuple(placed), copies))
+        built.append(ScaledProduct(real, imag, tuple(placed), copies, root))
     if not arrays:
         raise TypeError("a contraction needs at least one array")
     used = set(output).union(*inputs)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arithmetic.interface import Term
+from ..arithmetic.surd import Scale, surd
 from ..formats import format_of, is_complex
 from ..values import Complex, Datum, Value, is_real
 from .table import Equation, register
@@ -16,9 +17,9 @@ from .table import Equation, register
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def real_terms(scale: tuple[Fraction, Fraction], factors: Sequence[tuple[Datum, str]], copies: str) -> tuple[list[Term], list[Term]]:
+def real_terms(scale: tuple[Scale, Scale], factors: Sequence[tuple[Datum, str]], copies: str) -> tuple[list[Term], list[Term]]:
     """The real and the imaginary part of a scaled product of real or complex arrays, each a list of real terms."""
-    parts: list[list[tuple[Fraction, tuple[tuple[Value, str], ...]]]] = [[(scale[0], ())], [(scale[1], ())]]
+    parts: list[list[tuple[Scale, tuple[tuple[Value, str], ...]]]] = [[(scale[0], ())], [(scale[1], ())]]
     parts = [[t for t in part if t[0] != 0] or ([part[0]] if k == 0 and not scale[1] else []) for k, part in enumerate(parts)]
     for x, names in factors:
         real, imag = parts
@@ -69,5 +70,5 @@ def _dot_general(arithmetic: Any, equation: Equation, x: Datum, y: Datum) -> lis
 @register("contraction")
 def _contraction(arithmetic: Any, equation: Equation, *xs: Datum) -> list[Datum]:
     p = equation.params
-    terms = [((t.real, t.imag), [(xs[k], p["inputs"][k]) for k in t.factors], t.copies) for t in p["terms"]]
+    terms = [((surd(t.real, t.root), surd(t.imag, t.root)), [(xs[k], p["inputs"][k]) for k in t.factors], t.copies) for t in p["terms"]]
     return [contract(arithmetic, terms, p["output"], dict(p["sizes"]), equation.dtypes[0])]
