@@ -161,11 +161,7 @@ class Result:
             ValueError: if structure or shapes differ.
         """
         given = self._match(candidate, "candidate")
-        if tolerance is None:
-            tolerances = self._source.tolerance(self._budget)
-            granted = {k: tolerances[k] for k in self._indices}
-        else:
-            granted = self._granted(tolerance)
+        granted = self._granted(tolerance)
 
         def judge(leaf: Any, k: int) -> np.ndarray:
             numbers = given[k]
@@ -194,7 +190,7 @@ class Result:
         if tolerance is None and self.unbounded > allow_unbounded:
             problems.append(f"{self.unbounded} elements have an infinite tolerance (allow_unbounded={allow_unbounded})")
         if missing:
-            problems.append(f"{missing} of {sum(c.size for c in covered)} elements are not covered\n" + self._worst(candidate, covered))
+            problems.append(f"{missing} of {sum(c.size for c in covered)} elements are not covered\n" + self._worst(candidate, covered, self._granted(tolerance)))
         if problems:
             raise NotCoveredError(f"{self._name}: " + "; ".join(problems))
 
@@ -336,6 +332,9 @@ class Result:
         return out
 
     def _granted(self, tolerance: Any) -> dict[int, tuple[np.ndarray, ...]]:
+        if tolerance is None:
+            own = self._source.tolerance(self._budget)
+            return {k: own[k] for k in self._indices}
         if isinstance(tolerance, (int, float)):
             return {k: (np.full(self._source.leaves[k].shape, float(tolerance)),) * 2 for k in self._indices}
         given = self._match(tolerance, "tolerance")
@@ -378,10 +377,9 @@ class Result:
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
         return f"<table><caption>{html.escape(self._name)}: exact values, rounded once</caption><tr>{head}</tr>{body}</table>"
 
-    def _worst(self, candidate: Any, covered: Sequence[np.ndarray], count: int = 5) -> str:
+    def _worst(self, candidate: Any, covered: Sequence[np.ndarray], tolerances: dict[int, tuple[np.ndarray, ...]], count: int = 5) -> str:
         """The elements farthest outside, for an error message."""
         given = self._match(candidate, "candidate")
-        tolerances = self._source.tolerance(self._budget)
         found = []
         for k, ok in zip(self._indices, covered, strict=True):
             leaf = self._source.leaves[k]

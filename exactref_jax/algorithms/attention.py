@@ -131,6 +131,7 @@ class AttentionAlgorithm:
             2 * self.exponential_ulps * u,
             max(self.flush_below if working is FLOAT32 else 0.0, 2 * working.smallest),
             narrow=fmt.unit_roundoff if half and self.narrow_probabilities else 0.0,
+            narrow_lost=fmt.smallest / 2 if half and self.narrow_probabilities else 0.0,
             gradients=fmt.unit_roundoff if half and self.narrow_accumulation else u,
             rescalings=key_blocks - 1 if self.online else 0,
             key_blocks=key_blocks if self.online else 1,
@@ -237,10 +238,13 @@ class Problem:
                 exact[k][at] = values[k]
 
         r = self._heads(algorithm, see)
-        return [self._final(*self._folded(k, exact[k], bounds[k], r.working.unit_roundoff)) for k in range(3)]
+        # A fused kernel rounds each copy's gradient to the output's format before copies are added up.
+        each = self.format.unit_roundoff if algorithm.online else 0.0
+        addition = r.gradients if algorithm.online else r.working.unit_roundoff
+        return [self._final(*self._folded(k, exact[k], bounds[k], each, addition)) for k in range(3)]
 
-    def _folded(self, k: int, exact: np.ndarray, bound: np.ndarray, u: float) -> tuple[np.ndarray, np.ndarray]:
-        """Copies added up: each addition rounds once more."""
+    def _folded(self, k: int, exact: np.ndarray, bound: np.ndarray, each: float, addition: float) -> tuple[np.ndarray, np.ndarray]:
+        """Copies added up: each copy may be rounded, and each addition rounds once more."""
         x, groups = self.operands[k], self.groups[k]
         reach, copies = abs(exact) + bound, 1
         if groups > 1:
@@ -252,4 +256,5 @@ class Problem:
         axes = tuple(a for a, n in enumerate(padded) if n != exact.shape[a])
         copies *= int(np.prod([exact.shape[a] for a in axes]))
         exact, bound, reach = (y.sum(axes, keepdims=True).reshape(shape) for y in (exact, bound, reach))
-        return exact, (bound + gamma(max(copies - 1, 0), u) * reach) * SLACK
+        extra = (each + gamma(copies - 1, addition) * (1 + each)) * reach if copies > 1 else 0.0
+        return exact, (bound + extra) * SLACK

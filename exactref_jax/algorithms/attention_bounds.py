@@ -38,6 +38,7 @@ class Roundings:
         exponential: relative error of one exponential.
         lost: absolute error of an exponential below the normal range.
         narrow: unit roundoff of the format to which probabilities and dS are rounded before a product, or 0.
+        narrow_lost: half the smallest number of that format, or 0: what rounding to it costs below its normal range.
         gradients: unit roundoff of the format in which blocks of the gradients are added, beyond the working format's, or 0.
         rescalings: how many times a row is rescaled by an online softmax.
         key_blocks: in how many blocks grad_query is added up; query_blocks: the other gradients.
@@ -49,6 +50,7 @@ class Roundings:
     exponential: float
     lost: float
     narrow: float = 0.0
+    narrow_lost: float = 0.0
     gradients: float = 0.0
     rescalings: int = 0
     key_blocks: int = 1
@@ -159,8 +161,8 @@ def fused(h: Head, r: Roundings) -> Bounds:
     av, ag = abs(h.v), abs(h.g)
     centred, ads = abs(h.centred), abs(h.ds)
     steps = keys + 2 + r.rescalings
-    out = (1 + g(steps)) * _spread(change, h.v, h.out) + g(steps) * abs(h.out) + (g(steps) + r.narrow) * (1 + g(steps)) * (most @ av) + lost @ av + steps * eta
-    stored = out + r.narrow * (abs(h.out) + out)
+    out = (1 + g(steps)) * _spread(change, h.v, h.out) + g(steps) * abs(h.out) + (g(steps) + r.narrow) * (1 + g(steps)) * (most @ av) + (lost + r.narrow_lost) @ av + steps * eta
+    stored = out + r.narrow * (abs(h.out) + out) + r.narrow_lost
     # The stored logarithm of the sum: log is monotone, and a perturbation of the scores moves it by at most this.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         up = np.log1p((h.p * np.expm1(np.minimum(d, 700))).sum(1, keepdims=True))
@@ -180,8 +182,8 @@ def fused(h: Head, r: Roundings) -> Bounds:
     mean = (ag * stored).sum(1, keepdims=True) + g(values) * (ag * (abs(h.out) + stored)).sum(1, keepdims=True) + values * eta
     inner = g(values) * h.products + values * eta + mean
     dds = dp * centred + again * inner + g(2) * again * (centred + inner) + np.where(h.live, eta, 0.0)
-    dds = dds + r.narrow * (ads + dds)
-    return _gradients(h, r, out, dp + r.narrow * again, dds, again, ads)
+    dds = dds + r.narrow * (ads + dds) + np.where(h.live, r.narrow_lost, 0.0)
+    return _gradients(h, r, out, dp + r.narrow * again + np.where(h.live, r.narrow_lost, 0.0), dds, again, ads)
 
 
 def _gradients(h: Head, r: Roundings, out: np.ndarray, dp: np.ndarray, dds: np.ndarray, most: np.ndarray, ads: np.ndarray) -> Bounds:
@@ -194,10 +196,10 @@ def _gradients(h: Head, r: Roundings, out: np.ndarray, dp: np.ndarray, dds: np.n
     reach = ads + dds
     blocks_q, blocks_k = r.gradients * (r.key_blocks - 1), r.gradients * (r.query_blocks - 1)
     query = h.weight * (dds @ ak + (gamma(keys + extra, u) + blocks_q) * (reach @ ak))
-    query = query + (h.weight + root) * eta * (keys + reach.sum(1, keepdims=True)) + eta
+    query = query + (h.weight + root) * eta * (keys + reach.sum(1, keepdims=True)) + eta + r.key_blocks * r.narrow_lost
     key = h.weight * (dds.T @ aq + (gamma(queries + extra, u) + blocks_k) * (reach.T @ aq))
-    key = key + (h.weight + root) * eta * (queries + reach.sum(0)[:, None]) + eta
-    value = dp.T @ ag + (gamma(queries, u) + blocks_k) * ((h.p + dp).T @ ag) + queries * eta
+    key = key + (h.weight + root) * eta * (queries + reach.sum(0)[:, None]) + eta + r.query_blocks * r.narrow_lost
+    value = dp.T @ ag + (gamma(queries, u) + blocks_k) * ((h.p + dp).T @ ag) + queries * eta + r.query_blocks * r.narrow_lost
     # Whether an intermediate may leave the working format: products and sums of magnitudes, each with its bound.
     largest = [h.sums, h.products, reach, reach @ ak, reach.T @ aq, h.weight * (reach @ ak), most @ abs(h.v) + out, (h.p + dp).T @ ag]
     largest += [abs(h.q) * max(root, 1.0), abs(h.k) * max(root, 1.0), abs(h.scores[0]), abs(h.mean)]

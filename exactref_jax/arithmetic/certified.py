@@ -35,6 +35,7 @@ class Certified(Ball):
 
     def __init__(self, point: Point):
         self.point = point
+        self.ball = Ball()
 
     # Pairs ----------------------------------------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ class Certified(Ball):
         return self.point.dyadic(int(significand), int(exponent))
 
     def _both(self, name: str, residue: Callable[..., Residue], *xs: Parts, **params: Any) -> Parts:
-        balls = getattr(Ball, name)(self, *((x[0],) for x in xs), **params)[0]
+        balls = getattr(self.ball, name)(*((x[0],) for x in xs), **params)[0]
         return self._joined(balls, objects(residue, len(xs))(*(x[1] for x in xs)))
 
     def lift(self, array: np.ndarray) -> Parts:
@@ -102,7 +103,7 @@ class Certified(Ball):
         signs = self.sign(x)
         unknown: Any = UNKNOWN
         residues = np.where(signs == -1, negated[1], np.where((signs == 0) | (signs == 1), x[1], unknown))
-        return self._joined(Ball.abs(self, (x[0],))[0], residues)
+        return self._joined(self.ball.abs((x[0],))[0], residues)
 
     def maximum(self, x: Parts, y: Parts) -> Parts:
         """The larger one."""
@@ -118,7 +119,7 @@ class Certified(Ball):
         x, y = (tuple(np.broadcast_to(p, sign.shape) for p in v) for v in (x, y))
         unknown: Any = UNKNOWN
         residues = np.where(first | (sign == 0), x[1], np.where(np.abs(sign) == 1, y[1], unknown))
-        return self._joined(getattr(Ball, name)(self, (x[0],), (y[0],))[0], residues)
+        return self._joined(getattr(self.ball, name)((x[0],), (y[0],))[0], residues)
 
     def exp(self, x: Parts) -> Parts:
         """The exponential."""
@@ -156,7 +157,7 @@ class Certified(Ball):
 
     def half_pi(self, like: Parts) -> Parts:
         """Pi / 2."""
-        return Ball.half_pi(self, like)[0], np.full(like[0].shape, self.point.symbol("pi / 2"), object)
+        return self.ball.half_pi(like)[0], np.full(like[0].shape, self.point.symbol("pi / 2"), object)
 
     def scale(self, x: Parts, factor: Scale) -> Parts:
         """X times a rational number, or times a rational multiple of a square root."""
@@ -164,11 +165,11 @@ class Certified(Ball):
         residue = self.point.rational(rational)
         if isinstance(factor, Surd):
             residue = self.point.mul(residue, self.point.root(factor.root))
-        return self._joined(Ball.scale(self, (x[0],), factor)[0], objects(lambda a: self.point.mul(a, residue), 1)(x[1]))
+        return self._joined(self.ball.scale((x[0],), factor)[0], objects(lambda a: self.point.mul(a, residue), 1)(x[1]))
 
     def matmul(self, x: Parts, y: Parts) -> Parts:
         """(b, m, k) with (b, k, n): Arb's product, and sums of products of residues."""
-        balls = Ball.matmul(self, (x[0],), (y[0],))[0]
+        balls = self.ball.matmul((x[0],), (y[0],))[0]
         k = x[0].shape[2]
         products = objects(self.point.mul, 2)(x[1][:, :, :, None], y[1][:, None])
         if k == 0:
@@ -180,7 +181,7 @@ class Certified(Ball):
 
     def matrix_exp(self, real: Parts, imag: Parts | None) -> tuple[Parts, Parts | None]:
         """The exponentials of square matrices. Of exact ones it is known which entries are rational; all others are symbols."""
-        balls = Ball.matrix_exp(self, (real[0],), None if imag is None else (imag[0],))
+        balls = self.ball.matrix_exp((real[0],), None if imag is None else (imag[0],))
         results = []
         for which, part in enumerate(balls):
             if part is None:
@@ -214,7 +215,7 @@ class Certified(Ball):
 
     def fresh(self, x: Parts) -> Parts:
         """The same numbers as new objects."""
-        return (*Ball.fresh(self, (x[0],)), x[1])
+        return (*self.ball.fresh((x[0],)), x[1])
 
     def wanted_order_bits(self) -> int:
         """Bits of the subgroup's order with which all that was found zero here is so but for a probability below `2**FAILURE_BITS`."""

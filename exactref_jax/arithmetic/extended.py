@@ -163,9 +163,11 @@ class Extended(Functions):
     def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:
         """The exponentials of square matrices. One infinity or NaN makes a matrix of NaN; a real 1 x 1 matrix is a number."""
         shape, n = real.shape, real.shape[-1]
+        operands = [v for v in (real, imag) if v is not None]
+        if real.size == 0:
+            return tuple(operands)
         if imag is None and n == 1:
             return (self.elementwise("exp", real),)
-        operands = [v for v in (real, imag) if v is not None]
         flat = [move(lambda p: p.reshape(-1, n, n), v) for v in operands]
         bad = np.any([nonfinite(v.codes()) for v in flat], axis=(0, 2, 3))
         certain = np.any([nonfinite(v.codes()) & (v.codes() != UNKNOWN) for v in flat], axis=(0, 2, 3))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -34,14 +34,18 @@ class Algebraic:
     Attributes:
         coefficients: `c_d` modulo q, by d.
         size: log2 of a bound of the magnitude.
-        twos: `e` such that all `c_d` are integers divided by `2**e` and an odd number.
-        odd: log2 of a bound of that odd number.
+        twos: `e`, and
+        odd: an odd number, and
+        loose: bits of a further number, such that all `c_d` are integers divided by `2**e`, that odd number and that further one.
+        numerator: odd part of the number's numerator, where it is a known fraction.
     """
 
     coefficients: tuple[tuple[int, int], ...]
     size: float
     twos: int
-    odd: float
+    odd: int = 1
+    loose: float = 0.0
+    numerator: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class Point:
     symbols: dict[Any, int] = field(default_factory=dict)
     squares: dict[int, Residue] = field(default_factory=dict)
     twos: int = 0
-    odd: float = 0.0
+    odd: int = 1
+    loose: float = 0.0
     checked: float = -math.inf
 
     @staticmethod
@@ -104,7 +109,7 @@ class Point:
 
     def failure(self) -> float:
         """log2 of a bound of the probability that some number which was found zero is not."""
-        return _log_sum(self.checked, 0.0) + self.twos + self.odd - (self.order.bit_length() - 1)
+        return _log_sum(self.checked, 0.0) + self.twos + self.odd.bit_length() + self.loose - (self.order.bit_length() - 1)
 
     def settle(self, x: Residue) -> bool:
         """Whether `x` is zero here, and, if it is found so, what that may get wrong."""
@@ -121,7 +126,8 @@ class Point:
         value = significand * pow(2, exponent, p) % p
         coefficient = significand * pow(2, exponent, q) % q
         size = significand.bit_length() + exponent if significand else -math.inf
-        return Residue(value, Algebraic(((1, coefficient),), size, max(0, -exponent) if significand else 0, 0.0), -math.inf)
+        odd = abs(significand) // (significand & -significand) if significand else None
+        return Residue(value, Algebraic(((1, coefficient),), size, max(0, -exponent) if significand else 0, numerator=odd), -math.inf)
 
     def rational(self, value: Fraction) -> Residue:
         """A fraction."""
@@ -134,7 +140,7 @@ class Point:
         if free == 1:
             return self.dyadic(square, 0)
         value = square * math.prod(self._root_of_prime(f) for f in _prime_factors(free)) % self.modulus
-        return Residue(value, Algebraic(((free, square % self.order),), math.log2(radicand) / 2 + 1e-9, 0, 0.0), -math.inf)
+        return Residue(value, Algebraic(((free, square % self.order),), math.log2(radicand) / 2 + 1e-9, 0), -math.inf)
 
     def _root_of_prime(self, prime: int) -> int:
         """A square root modulo p where there is one (either embeds the field of real square roots); else a symbol, which claims less."""
@@ -168,7 +174,7 @@ class Point:
             return x
         a, q = x.algebraic, self.order
         if a is not None:
-            a = Algebraic(tuple((d, -c % q) for d, c in a.coefficients), a.size, a.twos, a.odd)
+            a = replace(a, coefficients=tuple((d, -c % q) for d, c in a.coefficients))
         return Residue(-x.value % self.modulus, a, x.degree)
 
     def add(self, x: Residue, y: Residue) -> Residue:
@@ -181,7 +187,8 @@ class Point:
             sums = dict(a.coefficients)
             for d, c in b.coefficients:
                 sums[d] = (sums.get(d, 0) + c) % self.order
-            both = Algebraic(tuple(sorted(sums.items())), max(a.size, b.size) + 1, max(a.twos, b.twos), a.odd + b.odd)
+            loose = a.loose if a.loose == b.loose == 0 else a.loose + b.loose
+            both = Algebraic(tuple(sorted(sums.items())), max(a.size, b.size) + 1, max(a.twos, b.twos), math.lcm(a.odd, b.odd), loose)
         return Residue((x.value + y.value) % self.modulus, both, _log_sum(x.degree, y.degree))
 
     def mul(self, x: Residue, y: Residue) -> Residue:
@@ -199,7 +206,7 @@ class Point:
                     common = math.gcd(d, e)
                     key = d * e // common**2
                     products[key] = (products.get(key, 0) + c * f * common) % self.order
-            both = Algebraic(tuple(sorted(products.items())), a.size + b.size, a.twos + b.twos, a.odd + b.odd)
+            both = Algebraic(tuple(sorted(products.items())), a.size + b.size, a.twos + b.twos, a.odd * b.odd, a.loose + b.loose)
         return Residue(x.value * y.value % self.modulus, both, _log_sum(x.degree, y.degree))
 
     def div(self, x: Residue, y: Residue) -> Residue:
@@ -210,13 +217,15 @@ class Point:
         both = None
         if a is not None and b is not None and len(b.coefficients) == 1 and b.coefficients[0][0] == 1 and b.coefficients[0][1]:
             inverse = pow(b.coefficients[0][1], -1, self.order)
-            numerator = max(b.size + b.twos + b.odd, 0.0)
-            # 1 / y is at most its denominator; the new denominator is y's numerator.
+            # 1 / y is at most y's denominator, and the new denominator is y's numerator: a power of two, and its odd part.
+            below = b.twos + b.odd.bit_length() + b.loose
+            numerator = max(b.size + below, 0.0)
             both = Algebraic(
                 tuple((d, c * inverse % self.order) for d, c in a.coefficients),
-                a.size + b.twos + b.odd,
+                a.size + below,
                 a.twos + math.ceil(numerator),
-                a.odd + numerator,
+                a.odd * (b.numerator or 1),
+                a.loose + (0.0 if b.numerator is not None else numerator),
             )
         return Residue(x.value * pow(y.value, -1, self.modulus) % self.modulus, both, _log_sum(x.degree, y.degree))
 
@@ -239,7 +248,7 @@ class Point:
         value = 1
         for d, c in a.coefficients:
             value = value * pow(self._base(d), c, self.modulus) % self.modulus
-        self.twos, self.odd = max(self.twos, a.twos), self.odd + a.odd
+        self.twos, self.odd, self.loose = max(self.twos, a.twos), math.lcm(self.odd, a.odd), self.loose + a.loose
         return Residue(value, None, a.size if value != 1 else -math.inf)
 
     def _base(self, d: int) -> int:

@@ -62,6 +62,8 @@ def scaled_dot_product_attention(
         [[2.0]]
     """
     check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if scale is not None and (isinstance(scale, bool) or not isinstance(scale, numbers.Real)):
+        raise TypeError(f"{NAME}: scale is {scale!r}; wanted a real number or None.")
     dtype = query.dtype
     working = jnp.float64 if dtype == jnp.float64 else jnp.float32
     q, k, v = (lax.convert_element_type(x, working) for x in (query, key, value))
