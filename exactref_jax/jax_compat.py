@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from jax.extend.core import DropVar as DropVar
 from jax.extend.core import Literal, Var
 from jax.interpreters import ad
 
-__all__ = ["DropVar", "Literal", "Var", "bind", "enable_x64", "open_jaxpr", "scan_split", "source_line", "zero_tangent"]
+__all__ = ["DropVar", "Literal", "Var", "at_source_of", "bind", "dtype_of", "enable_x64", "open_jaxpr", "rebind", "scan_split", "source_line", "zero_tangent"]
 
 
 def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
@@ -51,6 +52,21 @@ def scan_split(params: dict[str, Any]) -> tuple[int, int]:
 def source_line(equation: Any) -> str:
     """The user's `file:line (function)` of an equation, or an empty string."""
     return source_info_util.summarize(equation.source_info)
+
+
+def at_source_of(equation: Any) -> contextlib.AbstractContextManager[Any]:
+    """What is bound inside has the equation's source line."""
+    return source_info_util.user_context(equation.source_info.traceback)
+
+
+def rebind(equation: Any, operands: Sequence[Any]) -> Any:
+    """An equation's primitive on other operands; `get_bind_params` makes functions of the jaxprs that custom derivatives hold."""
+    return equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
+
+
+def dtype_of(atom: Any) -> Any:
+    """The dtype of a variable or literal."""
+    return atom.aval.dtype
 
 
 def zero_tangent(primal: Any) -> Any:

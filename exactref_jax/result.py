@@ -190,7 +190,9 @@ class Result:
         if tolerance is None and self.unbounded > allow_unbounded:
             problems.append(f"{self.unbounded} elements have an infinite tolerance (allow_unbounded={allow_unbounded})")
         if missing:
-            problems.append(f"{missing} of {sum(c.size for c in covered)} elements are not covered\n" + self._worst(candidate, covered, self._granted(tolerance)))
+            problems.append(
+                f"{missing} of {sum(c.size for c in covered)} elements are not covered\n" + self._worst(candidate, covered, self._granted(tolerance))
+            )
         if problems:
             raise NotCoveredError(f"{self._name}: " + "; ".join(problems))
 

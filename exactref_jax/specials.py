@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .values import (
+    ABSENT,
     FINITE,
     NAN,
     NEGATIVE_INFINITY,
@@ -25,8 +26,10 @@ from .values import (
 
 INF, NOT_A_NUMBER = np.inf, np.nan
 
-# Classes of a number. The first ones are disjoint; the last three say that the class itself is not known.
-NEGATIVE, MINUS_ZERO, PLUS_ZERO, POSITIVE, PLUS_INF, MINUS_INF, NOT_NUMBER, SOME_ZERO, SOME_FINITE, ANYTHING = range(10)
+# Classes of a number. The first ones are disjoint; SOME_ZERO, SOME_FINITE and ANYTHING say that the class itself is not known.
+NEGATIVE, MINUS_ZERO, PLUS_ZERO, POSITIVE, PLUS_INF, MINUS_INF, NOT_NUMBER, SOME_ZERO, SOME_FINITE, ANYTHING, NO_DERIVATIVE = range(11)
+#: How many classes there are.
+CLASSES = 11
 
 #: Numbers that stand for each class. Two magnitudes, so that a sum of opposite signs shows that its sign is open.
 REPRESENTATIVES: dict[int, tuple[float, ...]] = {
@@ -42,7 +45,7 @@ REPRESENTATIVES: dict[int, tuple[float, ...]] = {
 }
 
 #: The code of the special plane for each class. The field of finite reals knows the rest.
-CODE = np.array([FINITE, NEGATIVE_ZERO, FINITE, FINITE, POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN, UNSIGNED_ZERO, FINITE, UNKNOWN], np.uint8)
+CODE = np.array([FINITE, NEGATIVE_ZERO, FINITE, FINITE, POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN, UNSIGNED_ZERO, FINITE, UNKNOWN, ABSENT], np.uint8)
 
 
 def class_of(x: float) -> int:
@@ -72,7 +75,7 @@ def table(operation: Callable[[Any, Any], Any]) -> np.ndarray:
 
     NaN makes NaN whatever the other operand is; an operand of which nothing is known makes a result of which nothing is known.
     """
-    out = np.full((10, 10), ANYTHING, np.int8)
+    out = np.full((CLASSES, CLASSES), ANYTHING, np.int8)
     with np.errstate(all="ignore"):
         for a, xs in REPRESENTATIVES.items():
             for b, ys in REPRESENTATIVES.items():
@@ -82,6 +85,13 @@ def table(operation: Callable[[Any, Any], Any]) -> np.ndarray:
 
 
 ADD, SUB, MUL, DIV = (table(f) for f in (np.add, np.subtract, np.multiply, np.divide))
+_ALL = np.arange(CLASSES, dtype=np.int8)
+ADD[NO_DERIVATIVE, :] = ADD[:, NO_DERIVATIVE] = SUB[:, NO_DERIVATIVE] = _ALL
+SUB[NO_DERIVATIVE, :] = MUL[NEGATIVE, :]
+SUB[NO_DERIVATIVE, NO_DERIVATIVE] = NO_DERIVATIVE
+MUL[NO_DERIVATIVE, :] = MUL[:, NO_DERIVATIVE] = NO_DERIVATIVE
+DIV[:, NO_DERIVATIVE] = DIV[:, PLUS_ZERO]
+DIV[NO_DERIVATIVE, :] = NO_DERIVATIVE
 
 
 @dataclass(frozen=True)
@@ -147,8 +157,8 @@ BEHAVIOUR: dict[str, Behaviour] = {
 }
 
 #: Codes after negation, and after taking the magnitude.
-NEGATED = np.array([FINITE, FINITE, NEGATIVE_INFINITY, POSITIVE_INFINITY, NAN, UNSIGNED_ZERO, UNKNOWN], np.uint8)
-MAGNITUDE = np.array([FINITE, FINITE, POSITIVE_INFINITY, POSITIVE_INFINITY, NAN, FINITE, UNKNOWN], np.uint8)
+NEGATED = np.array([FINITE, FINITE, NEGATIVE_INFINITY, POSITIVE_INFINITY, NAN, UNSIGNED_ZERO, UNKNOWN, ABSENT], np.uint8)
+MAGNITUDE = np.array([FINITE, FINITE, POSITIVE_INFINITY, POSITIVE_INFINITY, NAN, FINITE, UNKNOWN, FINITE], np.uint8)
 
 
 def codes_of(x: np.ndarray | float) -> np.ndarray:
@@ -169,7 +179,7 @@ def infinite(codes: np.ndarray) -> np.ndarray:
 
 
 #: The codes that a sum counts.
-TALLIED = (NEGATIVE_ZERO, POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN, UNSIGNED_ZERO, UNKNOWN)
+TALLIED = (NEGATIVE_ZERO, POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN, UNSIGNED_ZERO, UNKNOWN, ABSENT)
 
 
 def sum_codes(tally: dict[int, np.ndarray], count: np.ndarray | int) -> np.ndarray:
@@ -179,8 +189,10 @@ def sum_codes(tally: dict[int, np.ndarray], count: np.ndarray | int) -> np.ndarr
     """
     plus, minus = tally[POSITIVE_INFINITY] > 0, tally[NEGATIVE_INFINITY] > 0
     out = np.where(plus, POSITIVE_INFINITY, np.where(minus, NEGATIVE_INFINITY, FINITE))
-    unsigned = tally[UNSIGNED_ZERO]
-    all_negative = (np.asarray(count) > 0) & (tally[NEGATIVE_ZERO] + unsigned == count)
+    unsigned, absent = tally[UNSIGNED_ZERO], tally[ABSENT]
+    present = np.asarray(count) - absent
+    all_negative = (present > 0) & (tally[NEGATIVE_ZERO] + unsigned == present)
+    out = np.where((absent > 0) & (present == 0), ABSENT, out)
     out = np.where(all_negative, np.where(unsigned > 0, UNSIGNED_ZERO, NEGATIVE_ZERO), out)
     out = np.where(tally[UNKNOWN] > 0, UNKNOWN, out)
     return np.where((tally[NAN] > 0) | (plus & minus), NAN, out).astype(np.uint8)

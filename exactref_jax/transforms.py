@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from . import ladder
 from .arithmetic.budget import Budget
+from .differentiation import differentiable
 from .inputs import is_tensor
 from .result import Result
 from .tracing import exact_leaf, is_wide, other_leaf, trace
@@ -117,7 +118,7 @@ def _transformed(
             chosen = rebuild(leaves)
             full = [chosen[places.index(i)] if i in places else o for i, o in enumerate(others)]
             positions = tuple(places) if several else places[0]
-            out, gradient = jax.value_and_grad(fun, positions, has_aux=has_aux)(*full, **named)
+            out, gradient = jax.value_and_grad(differentiable(fun), positions, has_aux=has_aux)(*full, **named)
             out, aux = out if has_aux else (out, None)
             if convention == "torch":
                 gradient = jax.tree.map(jnp.conj, gradient)
@@ -206,7 +207,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, budget: Budget | None = None, ma
 
         def program(*leaves: Any) -> Any:
             mine, theirs = leaves[: len(inputs)], leaves[len(inputs) :]
-            out, back = jax.vjp(fun, *rebuild(mine))
+            out, back = jax.vjp(differentiable(fun), *rebuild(mine))
             return back(_like(out, jax.tree.unflatten(tree, theirs), "cotangent"))
 
         return _evaluate("er.vjp", program, [*inputs, *cotangents], wide or wider, budget, max_bits)
@@ -244,7 +245,7 @@ def jvp(
 
     def program(*leaves: Any) -> Any:
         mine, theirs = rebuild(leaves[: len(inputs)]), leaves[len(inputs) :]
-        return jax.jvp(fun, tuple(mine), _like(tuple(mine), jax.tree.unflatten(tree, theirs), "tangents"))
+        return jax.jvp(differentiable(fun), tuple(mine), _like(tuple(mine), jax.tree.unflatten(tree, theirs), "tangents"))
 
     result = _evaluate("er.jvp", program, [*inputs, *directions], wide or wider, budget, max_bits, ("value", "tangent"))
     return result.branch(0), result.branch(1)

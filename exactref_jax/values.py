@@ -24,6 +24,9 @@ NAN = 4
 UNSIGNED_ZERO = 5
 #: Nothing is known: not even whether the value is finite (a divisor that may be zero, an argument at the edge of a domain).
 UNKNOWN = 6
+#: A derivative that is not there: what a branch that was not taken gets. As a number it is 0, but it stays 0 whatever it is multiplied by or
+#: divided by, and adds nothing, not even a sign.
+ABSENT = 7
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -161,7 +161,13 @@ def fused(h: Head, r: Roundings) -> Bounds:
     av, ag = abs(h.v), abs(h.g)
     centred, ads = abs(h.centred), abs(h.ds)
     steps = keys + 2 + r.rescalings
-    out = (1 + g(steps)) * _spread(change, h.v, h.out) + g(steps) * abs(h.out) + (g(steps) + r.narrow) * (1 + g(steps)) * (most @ av) + (lost + r.narrow_lost) @ av + steps * eta
+    out = (
+        (1 + g(steps)) * _spread(change, h.v, h.out)
+        + g(steps) * abs(h.out)
+        + (g(steps) + r.narrow) * (1 + g(steps)) * (most @ av)
+        + (lost + r.narrow_lost) @ av
+        + steps * eta
+    )
     stored = out + r.narrow * (abs(h.out) + out) + r.narrow_lost
     # The stored logarithm of the sum: log is monotone, and a perturbation of the scores moves it by at most this.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

@@ -20,6 +20,7 @@ from flint import acb, acb_mat, arb, arb_mat, ctx
 from ..enclosed import Enclosed, round_enclosed
 from ..formats import Format, next_down, next_up, round_dyadic, same_number
 from ..values import as_objects
+from .constants import BALLS
 from .enclosure import Enclosure
 from .interface import UNDECIDED, Parts
 from .surd import Scale, Surd
@@ -288,6 +289,11 @@ class Ball(Enclosure):
             for o, values in zip(out, entries, strict=True):
                 o[b] = np.array([*values, None], object)[:-1].reshape(n, n)
         return (out[0],), None if imag is None else (out[1],)
+
+    def multiple(self, x: Parts, name: str) -> Parts:
+        """X times a constant of `constants`."""
+        constant = BALLS[name]()
+        return (objects(lambda a: a * constant, 1)(x[0]),)
 
     def fresh(self, x: Parts) -> Parts:
         """The same numbers as new objects: numbers that are no longer certain to be the very ones they were."""

@@ -213,6 +213,11 @@ class Certified(Ball):
         re, im = (np.array([*e, None], object)[:-1].reshape(n, n) for e in exact)
         return rational_entries(list(np.block([[re, -im], [im, re]]).flat), 2 * n)
 
+    def multiple(self, x: Parts, name: str) -> Parts:
+        """X times a constant of `constants`, which is a symbol."""
+        constant = self.point.rational(Fraction(1, 3)) if name == "1/3" else self.point.symbol(name)
+        return self._joined(self.ball.multiple((x[0],), name)[0], objects(lambda a: self.point.mul(a, constant), 1)(x[1]))
+
     def fresh(self, x: Parts) -> Parts:
         """The same numbers as new objects."""
         return (*self.ball.fresh((x[0],)), x[1])

@@ -11,6 +11,7 @@ from .. import specials
 from ..errors import Undecided
 from ..specials import CODE, INF, TALLIED, nonfinite, sum_codes
 from ..values import (
+    ABSENT,
     FINITE,
     NAN,
     NEGATIVE_INFINITY,
@@ -45,7 +46,7 @@ class Extended(Functions):
         if x.special is not None or y.special is not None:
             cx, cy = np.broadcast_arrays(x.codes(), y.codes())
             at = nonfinite(cx) | nonfinite(cy)
-            side = np.zeros(UNKNOWN + 1, np.int8)
+            side = np.zeros(ABSENT + 1, np.int8)
             side[POSITIVE_INFINITY], side[NEGATIVE_INFINITY] = 1, -1
             sign = np.where(at, np.sign(side[cx] - side[cy]), sign).astype(np.int8)
             unordered = (cx == NAN) | (cy == NAN)
@@ -61,8 +62,8 @@ class Extended(Functions):
         return self._extreme(-1, x, y)
 
     def _extreme(self, direction: int, x: Value, y: Value) -> Value:
+        x, y = broadcast(self.plain(x), self.plain(y))
         sign, unordered, doubt = self.compare(x, y)
-        x, y = broadcast(x, y)
         # Of two equal numbers the first, unless they are zeros and the second has the sign that wins.
         wins = NEGATIVE_ZERO if direction < 0 else FINITE
         loses = FINITE if direction < 0 else NEGATIVE_ZERO
@@ -148,7 +149,7 @@ class Extended(Functions):
         Numbers of products are einsums of masks: sums of zeros and ones, exact in float64.
         """
         shape = tuple(sizes[n] for n in output)
-        counted = dict.fromkeys(range(10), np.zeros(shape))
+        counted = dict.fromkeys(range(specials.CLASSES), np.zeros(shape))
         for term in terms:
             scale = specials.class_of(float(sign(term.scale)))
             factors = [(self.classes(x), names) for x, names in term.factors]
@@ -204,6 +205,14 @@ class Extended(Functions):
         out = np.where(codes == NAN, 0, out)
         return decision(out.astype(dtype), (open_ & ~nonfinite(codes)) | (codes == UNKNOWN))
 
+    def absent(self, shape: tuple[int, ...], dtype: np.dtype) -> Value:
+        """Derivatives that are not there."""
+        return Value(self.field.lift(np.zeros(shape)), np.full(shape, ABSENT, np.uint8), dtype)
+
+    def multiple(self, x: Value, name: str) -> Value:
+        """X times a positive constant of `constants`."""
+        return self._value(self.field.multiple(x.parts, name), x.special, x.dtype)
+
     def taint(self, outputs: Sequence[Datum], question: str) -> list[Datum]:
         """An equation on a doubtful integer or boolean has no enclosure."""
         raise Undecided(question)
@@ -211,7 +220,7 @@ class Extended(Functions):
 
 def _class_products(factors: list[tuple[np.ndarray, str]], scale: int) -> list[tuple[list[np.ndarray], int]]:
     """Pairs (masks of the factors, class of the scaled product), for the classes that occur."""
-    present = [[c for c in range(10) if (classes == c).any()] for classes, _ in factors]
+    present = [[c for c in range(specials.CLASSES) if (classes == c).any()] for classes, _ in factors]
     out = []
     if not factors:
         return [([], scale)]

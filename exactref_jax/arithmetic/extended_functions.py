@@ -11,6 +11,7 @@ from .. import specials
 from ..formats import decode
 from ..specials import BEHAVIOUR, CODE, INF, MAGNITUDE, NEGATED, Behaviour, codes_of, infinite, nonfinite
 from ..values import (
+    ABSENT,
     FINITE,
     NAN,
     NEGATIVE_INFINITY,
@@ -30,8 +31,10 @@ def where(mask: np.ndarray, yes: Parts, no: Parts) -> Parts:
 
 
 _SIGNS = (-1.0, 1.0)
+#: Operations in which a derivative that is not there stays so.
+_LINEAR = frozenset(("neg", "add", "sub", "mul", "div"))
 #: The class of a square where the class itself is open: a zero is +0, a number is not negative.
-_SQUARED = np.arange(10, dtype=np.int8)
+_SQUARED = np.arange(specials.CLASSES, dtype=np.int8)
 _SQUARED[specials.SOME_ZERO] = specials.PLUS_ZERO
 
 
@@ -74,6 +77,7 @@ class Functions:
             NAN: specials.NOT_NUMBER,
             UNSIGNED_ZERO: specials.SOME_ZERO,
             UNKNOWN: specials.ANYTHING,
+            ABSENT: specials.NO_DERIVATIVE,
         }
         for code, cls in by_code.items():
             out = np.where(codes == code, np.int8(cls), out)
@@ -88,7 +92,15 @@ class Functions:
     def elementwise(self, name: str, *xs: Value, **params: Any) -> Value:
         """The function that JAX's primitive `name` computes, on the extended reals."""
         special = getattr(self, "_" + name, None)
+        if name not in _LINEAR:
+            xs = tuple(self.plain(x) for x in xs)
         return self._function(name, *xs) if special is None else special(*xs, **params)
+
+    def plain(self, x: Value) -> Value:
+        """The same numbers, where a derivative that is not there is the number 0."""
+        if x.special is None or not (x.special == ABSENT).any():
+            return x
+        return self._value(x.parts, np.where(x.special == ABSENT, FINITE, x.special), x.dtype)
 
     def _function(self, name: str, x: Value) -> Value:
         behaviour, field = BEHAVIOUR[name], self.field

@@ -159,6 +159,14 @@ class Arithmetic(Protocol):
         """A sum of terms, each summed over the indices that `output` lacks; `sizes` gives each index's range."""
         ...
 
+    def multiple(self, x: Value, name: str) -> Value:
+        """X times a constant of `constants`."""
+        ...
+
+    def absent(self, shape: tuple[int, ...], dtype: np.dtype) -> Value:
+        """Derivatives that are not there; see `values.ABSENT`."""
+        ...
+
     def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:
         """The exponentials of square matrices (..., n, n): the real part, and the imaginary one of complex matrices."""
         ...

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from ..formats import Format, decode, format_of, round_exact, round_fraction
-from ..values import NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY, Datum, Value
+from ..values import ABSENT, NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY, Datum, Value
 from . import surd
 from .ball import Ball, precision
 from .budget import Budget
+from .constants import FLOATS
 from .extended import Extended, choose, cumulate
 from .interface import Term
 
@@ -61,7 +62,7 @@ class Ordinary:
         operands = [x.parts[0] for x in xs]
         with np.errstate(all="ignore"):
             if name in _BASIC:
-                return self._value(_BASIC[name](*operands), dtype)
+                return self._basic(name, xs, operands, dtype)
             if name == "integer_pow":
                 return self._integer_pow(xs[0], params["y"])
             if name == "polynomial":
@@ -70,6 +71,14 @@ class Ordinary:
                 square = self.elementwise("mul", xs[0], xs[0])
                 return self._value(1.0 - square.parts[0], dtype)
             return self._correctly_rounded(name, xs, params)
+
+    def _basic(self, name: str, xs: Sequence[Value], operands: Sequence[np.ndarray], dtype: np.dtype) -> Value:
+        out = self._value(_BASIC[name](*operands), dtype)
+        if all(x.special is None for x in xs) or name not in ("mul", "div", "neg", "add", "sub"):
+            return out
+        absent = [np.broadcast_to(x.codes() == ABSENT, out.shape) for x in xs]
+        gone = absent[0] & absent[1] if name in ("add", "sub") else absent[0] | absent[1] if name == "mul" else absent[0]
+        return Value((np.where(gone, 0.0, out.parts[0]),), np.where(gone, ABSENT, 0).astype(np.uint8) if gone.any() else None, out.dtype)
 
     def _correctly_rounded(self, name: str, xs: Sequence[Value], params: Mapping[str, Any]) -> Value:
         """The function's exact value at these arguments, rounded; from the midpoint of the enclosure where 128 bits do not decide."""
@@ -102,6 +111,16 @@ class Ordinary:
         for c in reversed(coefficients[:-1]):
             out = self.elementwise("add", self.elementwise("mul", out, x), c)
         return self._value(np.broadcast_to(out.parts[0], np.broadcast_shapes(out.shape, x.shape)), x.dtype)
+
+    def multiple(self, x: Value, name: str) -> Value:
+        """The constant is rounded, then the product."""
+        constant = round_exact(np.asarray(FLOATS[name]), format_of(x.dtype))
+        with np.errstate(all="ignore"):
+            return self._value(x.parts[0] * constant, x.dtype)
+
+    def absent(self, shape: tuple[int, ...], dtype: np.dtype) -> Value:
+        """Zeros that are known for what they are until they are added to something."""
+        return Value((np.zeros(shape),), np.full(shape, ABSENT, np.uint8), np.dtype(dtype))
 
     # Order ----------------------------------------------------------------------------------------------------------------
 

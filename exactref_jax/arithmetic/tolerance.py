@@ -27,6 +27,7 @@ from ..formats import FLOAT32, format_of
 from ..specials import nonfinite
 from ..values import NAN, UNKNOWN, Datum, Decision, Value, decision, is_real, move
 from . import matrix_exp_bounds, upward
+from .constants import FLOATS
 from .extended import choose
 from .tolerance_sums import Sums
 
@@ -149,6 +150,17 @@ class Tolerance(Sums):
         bounds = [self.field.magnitude(e.parts) for e in exact]
         rounds = 1.0 if fmt.precision < FLOAT32.precision else 0.0
         return tuple(self._value(e, np.where(nonfinite(e.codes()), t, self._rounded(b, t, rounds, fmt)), b) for e, b in zip(exact, bounds, strict=True))
+
+    def multiple(self, x: Value, name: str) -> Value:
+        """The constant is rounded, then the product: two roundings."""
+        exact = self.extended.multiple(self.exact(x), name)
+        bounds = self.field.magnitude(exact.parts)
+        t = upward.mul(self.operand_error(x), np.nextafter(FLOATS[name], np.inf))
+        return self._value(exact, self._settled(exact, self._rounded(bounds, t, 2.0, format_of(x.dtype)), np.ones(x.shape, bool), x), bounds)
+
+    def absent(self, shape: tuple[int, ...], dtype: np.dtype) -> Value:
+        """Derivatives that are not there, without error."""
+        return self._value(self.extended.absent(shape, dtype), np.zeros(shape))
 
     # Casts ----------------------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..formats import format_of
 from ..specials import nonfinite
-from ..values import Value
+from ..values import ABSENT, Value
 from . import upward
 from .tolerance_rounding import Rounding
 
@@ -89,7 +89,12 @@ class Functions(Rounding):
         carried, bounds, fmt = self._product_error(x, y), self.field.magnitude(exact.parts), format_of(exact.dtype)
         free = self._power_of_two(x) | self._power_of_two(y) | ((carried == 0) & self._representable(exact, bounds, fmt))
         t = self._rounded(bounds, carried, np.where(free, 0.0, 1.0), fmt)
-        return self._value(exact, self._settled(exact, t, self._stable_product(x, y), x, y), bounds)
+        t = self._settled(exact, t, self._stable_product(x, y), x, y)
+        return self._value(exact, np.where(self._no_derivative(x) | self._no_derivative(y), 0.0, t), bounds)
+
+    def _no_derivative(self, x: Value) -> np.ndarray:
+        """Where a derivative is certainly not there."""
+        return (x.codes() == ABSENT) & (self.error(x) == 0)
 
     def _square(self, x: Value) -> Value:
         return self._mul(x, x)
@@ -112,7 +117,8 @@ class Functions(Rounding):
             t = upward.add(t, np.where(lost & ~power, upward.mul(upward.add(high_x, tx), fmt.smallest_normal), 0.0))
         rounds = np.where(power, 0.0, 2.0 if self.budget.reciprocal_division else 1.0)
         t = np.where(self._certainly_zero(x) & np.isfinite(t), 0.0, self._rounded(bounds, t, rounds, fmt))
-        return self._value(exact, self._settled(exact, t, self._stable_product(x, y), x, y), bounds)
+        t = self._settled(exact, t, self._stable_product(x, y), x, y)
+        return self._value(exact, np.where(self._no_derivative(x), 0.0, t), bounds)
 
     def _integer_pow(self, x: Value, *, y: int) -> Value:
         """Any chain of multiplications that makes x^n rounds n - 1 times each factor at most: relative error gamma(n - 1).

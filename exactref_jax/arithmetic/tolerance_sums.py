@@ -199,6 +199,10 @@ class Sums(Functions):
         magnitude = [self.magnitude(x)[1] for x, _ in term.factors]
         error = [self.operand_error(x) for x, _ in term.factors]
         anything = [np.isinf(e) for e in error]
+        present = [~self._no_derivative(x) for x, _ in term.factors]
+        if len(names) == 2 and not all(p.all() for p in present):
+            # What may be anything is counted below, where it meets a derivative that is there.
+            error = [np.where(a, 0.0, e) for a, e in zip(anything, error, strict=True)]
         if len(names) == 1:
             carried = total(error[0])
             return total(magnitude[0]), carried, np.isinf(carried)
@@ -207,7 +211,7 @@ class Sums(Functions):
         # Infinity times a number that may vanish or change sign; anything times a number that may be anything.
         crossing = [(e > 0) & (self.magnitude(v)[0] <= e) for (v, _), e in zip(term.factors, error, strict=True)]
         infinities = [infinite(v.codes()) for v, _ in term.factors]
-        all_of = [np.ones(v.shape, bool) for v, _ in term.factors]
+        all_of = present
         doubtful = np.zeros(shape, bool)
         for masks in ([infinities[0], crossing[1]], [crossing[0], infinities[1]], [anything[0], all_of[1]], [all_of[0], anything[1]]):
             if all(m.any() for m in masks):

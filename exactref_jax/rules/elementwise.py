@@ -63,6 +63,25 @@ def _identity(arithmetic: Any, equation: Equation, *xs: Datum) -> list[Datum]:
     return list(xs)
 
 
+@register("multiple")
+def _multiple(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
+    """A multiple by a real constant, in a derivative."""
+    return [arithmetic.multiple(x, equation.params["name"])]
+
+
+@register("masked", decisions=True)
+def _masked(arithmetic: Any, equation: Equation, which: Datum, x: Datum) -> list[Datum]:
+    """The derivative of what was chosen; elsewhere there is none."""
+    case = equation.params["case"]
+    array, doubt = (which.array, which.doubt) if isinstance(which, Decision) else (which, None)
+    chosen = decision(np.asarray(array) == case, doubt if case >= 0 else None)
+
+    def part(v: Value) -> Value:
+        return arithmetic.select(chosen, [arithmetic.absent(v.shape, v.dtype), v])
+
+    return [Complex(part(x.real), part(x.imag), x.dtype) if isinstance(x, Complex) else part(x)]
+
+
 @register("convert_element_type", decisions=True)
 def _convert(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
     """Float→float is the identity on reals; float→int truncates the exact value; int→float is exact up to the budget's rounding."""

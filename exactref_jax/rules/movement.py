@@ -170,7 +170,7 @@ def _scatter(arithmetic: Any, equation: Equation, x: Datum, indices: Datum, upda
     return [take(pool([x, updates]), where)]
 
 
-@register("select_n", decisions=True)
+@register("select_n", "choose", decisions=True)
 def _select_n(arithmetic: Any, equation: Equation, which: Datum, *cases: Datum) -> list[Datum]:
     """`cases[which]`: movement, once it is decided which."""
     if isinstance(cases[0], Complex):
