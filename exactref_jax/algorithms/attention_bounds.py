@@ -63,14 +63,15 @@ def gamma(n: float, u: float) -> float:
     return n * u / (1 - n * u) if n * u < 1 else np.inf
 
 
-def score_errors(h: Head, r: Roundings) -> tuple[np.ndarray, np.ndarray]:
-    """(error of a computed score; perturbation of the exact score that explains the computed exponential), both (L, S)."""
+def score_errors(h: Head, r: Roundings) -> tuple[np.ndarray, np.ndarray, float]:
+    """(error of a computed score; perturbation of the exact score that explains the computed exponential; largest score before it is rounded)."""
     u, eta, features = r.working.unit_roundoff, r.working.smallest / 2, h.q.shape[1]
     count = features + (2 + 2 * r.scale if r.both else 1 + r.scale)
     a = gamma(count, u) * h.sums + features * eta * max(h.weight, 1.0)
     if r.both:
         a = a + np.sqrt(h.weight) * eta * (abs(h.q).sum(1, keepdims=True) + abs(h.k).sum(1)[None])
     hi, lo = h.scores
+    reach = float(np.where(h.live, abs(hi) + a, 0.0).max(initial=0.0))
     a = np.where(h.live, a + (u * (abs(hi) + a) if h.masked else 0.0), 0.0)
     shown = np.where(h.live, hi, -np.inf)
     largest = shown.max(axis=1, keepdims=True, initial=-np.inf)
@@ -78,7 +79,7 @@ def score_errors(h: Head, r: Roundings) -> tuple[np.ndarray, np.ndarray]:
     worst = a.max(axis=1, keepdims=True, initial=0.0)
     d = a + u * (below + 2 * worst) + r.exponential + (r.rescalings * (r.exponential + 2 * u))
     # float64 holds differences of scores to 2**-52 of them, and scores to 2**-104.
-    return a, np.where(h.live, d + 2.0**-51 * below + 2.0**-100 * abs(hi), 0.0)
+    return a, np.where(h.live, d + 2.0**-51 * below + 2.0**-100 * abs(hi), 0.0), reach
 
 
 def probability_range(h: Head, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +122,7 @@ def math_path(h: Head, r: Roundings) -> Bounds:
     def g(n: float) -> float:
         return gamma(n, u)
 
-    _, d = score_errors(h, r)
+    _, d, score = score_errors(h, r)
     change, most = probability_range(h, d)
     lost = np.where(h.live, 2 * r.lost + eta, 0.0)
     av, ax, centred, ads = abs(h.v), abs(h.x), abs(h.centred), abs(h.ds)
@@ -135,7 +136,7 @@ def math_path(h: Head, r: Roundings) -> Bounds:
     dds = change * centred + most * mean + most * (g(keys + 3) * (centred + mean) + (1 + g(keys + 3)) * inner)
     dds = dds + lost * (centred + mean + inner) + np.where(h.live, eta, 0.0)
     dp = change + g(keys + 1) * most + lost
-    return _gradients(h, r, out, dp, dds, most, ads)
+    return _gradients(h, r, out, dp, dds, most, ads, score)
 
 
 def _spread(change: np.ndarray, v: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -155,7 +156,7 @@ def fused(h: Head, r: Roundings) -> Bounds:
     def g(n: float) -> float:
         return gamma(n, u)
 
-    a, d = score_errors(h, r)
+    a, d, score = score_errors(h, r)
     change, most = probability_range(h, d)
     lost = np.where(h.live, r.lost + eta, 0.0)
     av, ag = abs(h.v), abs(h.g)
@@ -189,10 +190,10 @@ def fused(h: Head, r: Roundings) -> Bounds:
     inner = g(values) * h.products + values * eta + mean
     dds = dp * centred + again * inner + g(2) * again * (centred + inner) + np.where(h.live, eta, 0.0)
     dds = dds + r.narrow * (ads + dds) + np.where(h.live, r.narrow_lost, 0.0)
-    return _gradients(h, r, out, dp + r.narrow * again + np.where(h.live, r.narrow_lost, 0.0), dds, again, ads)
+    return _gradients(h, r, out, dp + r.narrow * again + np.where(h.live, r.narrow_lost, 0.0), dds, again, ads, score)
 
 
-def _gradients(h: Head, r: Roundings, out: np.ndarray, dp: np.ndarray, dds: np.ndarray, most: np.ndarray, ads: np.ndarray) -> Bounds:
+def _gradients(h: Head, r: Roundings, out: np.ndarray, dp: np.ndarray, dds: np.ndarray, most: np.ndarray, ads: np.ndarray, score: float) -> Bounds:
     """The last products of both backwards, given the errors of probabilities and dS."""
     u, eta = r.working.unit_roundoff, r.working.smallest / 2
     queries, keys = h.p.shape
@@ -208,7 +209,8 @@ def _gradients(h: Head, r: Roundings, out: np.ndarray, dp: np.ndarray, dds: np.n
     value = dp.T @ ag + (gamma(queries, u) + blocks_k) * ((h.p + dp).T @ ag) + queries * eta + r.query_blocks * r.narrow_lost
     # Whether an intermediate may leave the working format: products and sums of magnitudes, each with its bound.
     largest = [h.sums, h.products, reach, reach @ ak, reach.T @ aq, h.weight * (reach @ ak), most @ abs(h.v) + out, (h.p + dp).T @ ag]
-    largest += [abs(h.q) * max(root, 1.0), abs(h.k) * max(root, 1.0), abs(h.scores[0]), abs(h.mean)]
+    largest += [abs(h.q) * max(root, 1.0), abs(h.k) * max(root, 1.0), abs(h.mean)]
     top = max((float(x.max(initial=0.0)) for x in largest), default=0.0)
-    overflow = not top * 2 < r.working.maximum
+    # A score may round to the maximum itself (a mask of the most negative number); a difference of two may overflow, to a probability of 0.
+    overflow = not (top * 2 < r.working.maximum and score <= r.working.maximum * (1 + u / 2))
     return Bounds(out * SLACK, query * SLACK, key * SLACK, value * SLACK, overflow)
