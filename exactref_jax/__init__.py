@@ -19,6 +19,7 @@ from .operation import scaled_dot_product_attention as scaled_dot_product_attent
 from .operation import sum as sum
 from .result import Interval as Interval
 from .result import Result as Result
+from .rules.meanings import register_rule as register_rule
 from .transforms import evaluate as evaluate
 from .transforms import grad as grad
 from .transforms import jvp as jvp

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,10 @@ class Walk:
     itself, not with an equal enclosure.
     """
 
-    def __init__(self, arithmetic: Any):
+    def __init__(self, arithmetic: Any, see: Callable[[Equation, Sequence[Datum], Sequence[Datum]], None] | None = None):
+        """`see` is told of each equation, with its operands and results."""
         self.arithmetic = arithmetic
+        self.see = see
         self.known: dict[Any, tuple[Sequence[Datum], tuple[Datum, ...]]] = {}
         self.literals: dict[Any, Datum] = {}
 
@@ -101,6 +103,8 @@ class Walk:
         )
         rule = lookup(equation)
         results = self._apply(rule, equation, operands)
+        if self.see is not None:
+            self.see(equation, operands, results)
         if key is not None:
             self.known[key] = (results, operands)
         return results

@@ -18,6 +18,8 @@ from .enclosed import Enclosed
 from .errors import ReferenceUnavailableError, Undecided
 from .formats import Format, format_of, is_inexact
 from .interpret import Walk
+from .kinks import Kink, kink
+from .rules import Equation
 from .tracing import Program
 from .values import NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY, UNKNOWN, UNSIGNED_ZERO, Complex, Datum, Decision, Value
 
@@ -90,6 +92,7 @@ class Evaluation:
         program: what was evaluated.
         leaves: one for each output.
         bits: the precision that decided all numbers.
+        last_bits: the precision of the last run, which decided the signs of zeros, too.
         max_bits: the highest precision allowed.
         decided_by: for each leaf, the name of the rung that decided each element.
     """
@@ -97,10 +100,12 @@ class Evaluation:
     program: Program
     leaves: tuple[Leaf, ...]
     bits: int
+    last_bits: int
     max_bits: int
     decided_by: tuple[np.ndarray, ...]
     _tolerances: dict[str, list[tuple[np.ndarray, ...]]] = field(default_factory=dict)
     _normal: list[tuple[np.ndarray, ...]] | None = None
+    _kinks: tuple[Kink, ...] | None = None
 
     def tolerance(self, model: Model) -> list[tuple[np.ndarray, ...]]:
         """For each leaf, the tolerance of each of its parts (float64)."""
@@ -114,6 +119,22 @@ class Evaluation:
             tolerances = [tuple(np.array(arithmetic.final_error(v)) for v in _parts(x)) for x in outputs]
             self._tolerances[key] = tolerances
         return self._tolerances[key]
+
+    def kinks(self) -> tuple[Kink, ...]:
+        """Where the program sat on a kink, in program order."""
+        if self._kinks is None:
+            found: list[Kink] = []
+            arithmetic = Extended(_field(self.program, self.last_bits, FIRST_ORDER_BITS))
+
+            def see(equation: Equation, operands: Sequence[Datum], results: Sequence[Datum]) -> None:
+                seen = kink(equation.name, equation.params, equation.source, operands, results, arithmetic)
+                if seen is not None:
+                    found.append(seen)
+
+            with precision(self.last_bits):
+                _run(arithmetic, self.program, see)
+            self._kinks = tuple(dict.fromkeys(found))
+        return self._kinks
 
     def normal(self) -> list[tuple[np.ndarray, ...]]:
         """For each leaf, the parts of the ordinary run's answer (float64)."""
@@ -160,7 +181,7 @@ def evaluate(program: Program, max_bits: int = MAX_BITS) -> Evaluation:
     history: list[tuple[str, tuple[Leaf, ...]]] = []
     order_bits = FIRST_ORDER_BITS
     while True:
-        field = Ball() if bits < RESIDUES_FROM_BITS else certified(program.operands, order_bits)
+        field = _field(program, bits, order_bits)
         failure: Undecided | None = None
         leaves: tuple[Leaf, ...] = ()
         outputs: list[Datum] = []
@@ -181,12 +202,16 @@ def evaluate(program: Program, max_bits: int = MAX_BITS) -> Evaluation:
             if not open_:
                 first = first or bits
                 if last or not any(p.unsigned.any() for leaf in leaves for p in leaf.parts):
-                    return Evaluation(program, leaves, first, max_bits, _decided_by(history))
+                    return Evaluation(program, leaves, first, bits, max_bits, _decided_by(history))
         if last:
             if failure is not None:
                 raise _unavailable_decision(program, failure, bits) from failure
             raise _unavailable_element(program, outputs, bits, field)
         bits *= 2
+
+
+def _field(program: Program, bits: int, order_bits: int) -> Ball:
+    return Ball() if bits < RESIDUES_FROM_BITS else certified(program.operands, order_bits)
 
 
 def _rung(field: Ball, bits: int) -> str:
@@ -206,8 +231,8 @@ def _decided_by(history: Sequence[tuple[str, tuple[Leaf, ...]]]) -> tuple[np.nda
     return tuple(out)
 
 
-def _run(arithmetic: Any, program: Program) -> list[Datum]:
-    walk = Walk(arithmetic)
+def _run(arithmetic: Any, program: Program, see: Any = None) -> list[Datum]:
+    walk = Walk(arithmetic, see)
     operands = [walk.lift(x, v.aval) for x, v in zip(program.operands, program.jaxpr.jaxpr.invars, strict=True)]
     return walk.run(program.jaxpr, operands)
 

@@ -15,6 +15,7 @@ from .errors import NotCoveredError
 from .formats import COMPLEX_PARTS, FORMATS, decode, encode, is_complex, ulp
 from .inputs import asarray
 from .judgement import Judgement, verdict
+from .kinks import Kink
 
 
 class Interval(NamedTuple):
@@ -35,6 +36,10 @@ class Source(Protocol):
     @property
     def decided_by(self) -> Sequence[np.ndarray]:
         """For each leaf, the name of the rung that decided each element."""
+        ...
+
+    def kinks(self) -> tuple[Kink, ...]:
+        """Where the program sat on a kink."""
         ...
 
     def tolerance(self, model: Any) -> list[tuple[np.ndarray, ...]]:
@@ -125,6 +130,20 @@ class Result:
     def unsigned_zeros(self) -> Any:
         """Where `rounded` is a zero whose sign could not be decided (boolean arrays). It is given as +0."""
         return self._each(lambda leaf, _: np.any([p.unsigned for p in leaf.parts], axis=0) if leaf.parts else np.zeros(leaf.shape, bool))
+
+    @property
+    def kinks(self) -> tuple[Kink, ...]:
+        """Where the evaluated program sat on a kink: exact ties of comparisons, maxima and sorts, and abs, sign or a root at 0.
+
+        The value is what the traced program says there. For each: the primitive, the user's source line, the elements.
+
+        Example:
+            >>> import exactref_jax as er, jax.numpy as jnp, numpy as np
+            >>> kink = er.grad(lambda x: jnp.sum(jnp.abs(x)))(np.array([1.0, 0.0], np.float32)).kinks[0]
+            >>> kink.primitive, kink.elements
+            ('abs', ((1,),))
+        """
+        return self._source.kinks()
 
     @property
     def decided_by(self) -> Any:

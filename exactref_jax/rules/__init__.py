@@ -1,6 +1,6 @@
 """What each JAX primitive means over the reals. Importing this package fills the table."""
 
-from . import additive, attention, bilinear, control, discrete, elementwise, matrix_functions, movement, order
+from . import additive, bilinear, control, discrete, elementwise, matrix_functions, meanings, movement, order
 from .table import RULES, TAKES_DECISIONS, Equation, lookup, register
 
 __all__ = [
@@ -8,13 +8,13 @@ __all__ = [
     "TAKES_DECISIONS",
     "Equation",
     "additive",
-    "attention",
     "bilinear",
     "control",
     "discrete",
     "elementwise",
     "lookup",
     "matrix_functions",
+    "meanings",
     "movement",
     "order",
     "register",
