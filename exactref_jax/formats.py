@@ -210,9 +210,9 @@ def round_dyadic(significand: int, exponent: int, fmt: Format) -> float:
         return 0.0
     top = abs(significand).bit_length() + exponent
     if top > fmt.maximum_ulp_exponent + fmt.precision + 1:
-        return math.copysign(1.0, significand) * fmt.overflow
+        return fmt.overflow if significand > 0 else -fmt.overflow
     if top < fmt.smallest_exponent - 1:
-        return math.copysign(0.0, significand)
+        return 0.0 if significand > 0 else -0.0
     return round_ratio(significand << max(exponent, 0), 1 << max(-exponent, 0), fmt)
 
 

@@ -309,6 +309,7 @@ def _unavailable_element(program: Program, outputs: Sequence[Datum], bits: int, 
         found = _first_undecided(x, format_of(dtype), field) if is_inexact(dtype) else None
         if found is not None:
             index, enclosure, question = found
+            question = question or _origin(program, bits, field)
             element = f"{name}{list(index)}"
             break
     else:  # pragma: no cover - called only when something is undecided
@@ -323,6 +324,31 @@ def _unavailable_element(program: Program, outputs: Sequence[Datum], bits: int, 
     )
 
 
+_ORIGINS = {
+    "div": "whether the divisor is zero",
+    "rem": "which multiple of the divisor is taken off",
+    **dict.fromkeys(("select_n", "choose", "masked"), "which case is chosen (numbers that are compared are equal, or too close to tell apart)"),
+    **dict.fromkeys(("sort", "top_k"), "the order of two elements"),
+}
+
+
+def _origin(program: Program, bits: int, field: Ball) -> str:
+    """The question at the first equation that made something unknown out of what was known."""
+    found: list[str] = []
+
+    def unknown(x: Datum) -> bool:
+        return any((v.codes() == UNKNOWN).any() for v in _parts(x))
+
+    def see(equation: Equation, operands: Sequence[Datum], results: Sequence[Datum]) -> None:
+        if not found and any(unknown(r) for r in results) and not any(unknown(x) for x in operands):
+            what = _ORIGINS.get(equation.name, "whether its argument lies at a pole or outside its domain")
+            found.append(f"{what}, at `{equation.name}`" + (f" ({equation.source})" if equation.source else ""))
+
+    with precision(bits):
+        _run(Extended(field), program, see)
+    return found[0] if found else "whether it is a finite number at all"
+
+
 def _first_undecided(x: Datum, fmt: Format, field: Ball) -> tuple[tuple[int, ...], str, str] | None:
     for value in _parts(x):
         part = _part(value, fmt, field)
@@ -330,7 +356,7 @@ def _first_undecided(x: Datum, fmt: Format, field: Ball) -> tuple[tuple[int, ...
             continue
         index = tuple(int(i) for i in np.argwhere(part.open)[0])
         if part.codes[index] == UNKNOWN:
-            return index, "", "whether it is a finite number at all: a divisor, or an argument of a function, may lie at a pole or outside the domain"
+            return index, "", ""
         ball = value.parts[0][index]
         boundary = Ball().boundary(ball, fmt)
         return index, ball.str(20), f"on which side of {boundary} it lies, where rounding to {fmt} changes"

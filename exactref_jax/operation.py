@@ -139,20 +139,22 @@ class Operation:
         differentiable = [k for k, x in arrays.items() if isinstance(x, np.ndarray) and is_inexact(x.dtype)]
         if not differentiable:
             raise TypeError(f"{name}: no operand is a floating-point or complex array, so none has a gradient.")
-        fixed = {k: x for k, x in arrays.items() if k not in differentiable}
+        fixed = {k: _conjugate_number(x) for k, x in arrays.items() if k not in differentiable}
+        scalars = {k: _conjugate_number(x) for k, x in options.items()}
 
         def backward(grad: Any, *xs: Any) -> Any:
             def forward(*xs: Any) -> Any:
-                return self.function(**dict(zip(differentiable, xs, strict=True)), **fixed, **options)
+                return self.function(**dict(zip(differentiable, xs, strict=True)), **fixed, **scalars)
 
-            out, vjp = jax.vjp(forward, *xs)
+            # JAX pulls back grad times the derivative; PyTorch's convention is grad times its conjugate, which is the derivative of the same
+            # operation at the conjugate operands, because all its coefficients are real but for the scalars.
+            out, vjp = jax.vjp(forward, *map(_conjugate, xs))
             if grad.shape != out.shape:
                 raise ValueError(f"{name}: grad has shape {list(grad.shape)}; wanted {list(out.shape)}, that of the output.")
             if jnp.iscomplexobj(grad) and not is_complex(out.dtype):
                 raise TypeError(f"{name}: grad is complex, but the output is {out.dtype}.")
-            # JAX pulls back the conjugate of what PyTorch does.
-            pulled = vjp(_conjugate(lax.convert_element_type(grad, out.dtype)))
-            gradients = {f"grad_{k}": _conjugate(g) for k, g in zip(differentiable, pulled, strict=True)}
+            pulled = vjp(lax.convert_element_type(grad, out.dtype))
+            gradients = {f"grad_{k}": g for k, g in zip(differentiable, pulled, strict=True)}
             return self._gradients(**{g: gradients.get(g) for g in self._gradients._fields})
 
         program = trace(name, backward, [cotangent, *(arrays[k] for k in differentiable)], wide=True)
@@ -203,6 +205,10 @@ class MatrixExponential(Operation):
 
 def _conjugate(x: Any) -> Any:
     return lax.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def _conjugate_number(x: Any) -> Any:
+    return x.conjugate() if isinstance(x, (complex, np.complexfloating)) else x
 
 
 #: Precision at which every contraction of float64 numbers and float64 scalars is exact: see docs/derivations.md.

@@ -357,7 +357,8 @@ class Result:
             own = self._source.tolerance(self._budget)
             return {k: own[k] for k in self._indices}
         if isinstance(tolerance, (int, float)):
-            return {k: (np.full(self._source.leaves[k].shape, float(tolerance)),) * 2 for k in self._indices}
+            leaves = self._source.leaves
+            return {k: (np.full(leaves[k].shape, float(tolerance)),) * len(leaves[k].parts) for k in self._indices}
         given = self._match(tolerance, "tolerance")
         return {k: tuple(_split(v, self._source.leaves[k])) for k, v in given.items()}
 

@@ -170,7 +170,8 @@ class Tolerance(Sums):
         old, new, bounds = format_of(x.dtype), format_of(dtype), self.magnitude(x)
         t = self.operand_error(x)
         wider = new.precision >= old.precision and new.maximum >= old.maximum and new.smallest_exponent <= old.smallest_exponent
-        t = self._flushed(bounds, t, new) if wider else self._rounded(bounds, t, 1.0, new)
+        free = (t == 0) & self._representable(exact, bounds, new)
+        t = self._flushed(bounds, t, new) if wider else self._rounded(bounds, t, np.where(free, 0.0, 1.0), new)
         return self._value(exact, self._settled(exact, t, np.isfinite(self.operand_error(x)), x), bounds)
 
     def truncate(self, x: Value, dtype: np.dtype) -> Datum:

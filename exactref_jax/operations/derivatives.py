@@ -161,6 +161,7 @@ def _extreme(bind: Callable[..., Any], x: Any, y: Any) -> Any:
     """The winner's derivative; of a tie the mean of both, as JAX has it; of a NaN none."""
     if not _real(x):
         return bind(x, y)
+    x, y = jnp.broadcast_arrays(x, y)
     function = jax.custom_jvp(lambda x, y: bind(x, y))
 
     @function.defjvp
