@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .enclosed import Enclosed
+from .enclosed import Enclosed, quiet
 from .formats import Format, ulp
 from .values import NAN, NEGATIVE_INFINITY, NEGATIVE_ZERO, POSITIVE_INFINITY
 
@@ -25,6 +25,7 @@ def _nonfinite(codes: np.ndarray) -> np.ndarray:
     return (codes == POSITIVE_INFINITY) | (codes == NEGATIVE_INFINITY) | (codes == NAN)
 
 
+@quiet
 def interval(part: ExactPart) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bounds, rounded outward to float64; infinities and NaN stand for themselves."""
     lower, upper = part.enclosed.interval()
@@ -33,6 +34,7 @@ def interval(part: ExactPart) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
+@quiet
 def bound(part: ExactPart) -> np.ndarray:
     """Upper bound of `|rounded - exact|`: infinite where rounding overflowed, 0 where the exact value is itself infinite or NaN."""
     finite = np.isfinite(part.rounded)
@@ -43,6 +45,7 @@ def bound(part: ExactPart) -> np.ndarray:
     return np.where(finite, total, np.where(_nonfinite(part.codes), 0.0, np.inf))
 
 
+@quiet
 def covered(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray, signed_zeros: bool = False) -> np.ndarray:
     """Which elements of a candidate (float64, exactly what was given) an ordinary implementation may return.
 
@@ -76,6 +79,7 @@ def covered(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray, signe
     return out | np.isposinf(tolerance)
 
 
+@quiet
 def share(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray) -> np.ndarray:
     """Distance from the exact value as a share of the tolerance: at most 1 where covered; infinite where a special value is not."""
     ok = covered(part, tolerance, candidate)
@@ -87,6 +91,7 @@ def share(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray) -> np.n
     return np.where(finite, np.where(ok, np.minimum(ratio, 1.0), ratio), np.where(ok, 0.0, np.inf))
 
 
+@quiet
 def ulps(part: ExactPart, candidate: np.ndarray) -> np.ndarray:
     """`(candidate - exact) / ulp(exact)`, signed, with the ulp of the output format at the exact value.
 

@@ -14,6 +14,9 @@ from .formats import FLOAT64, Format, round_exact
 
 MAXIMUM = FLOAT64.maximum
 
+#: Overflow, underflow and NaN are results here, not accidents: NumPy's warnings of them do not reach the caller.
+quiet = np.errstate(all="ignore")
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Enclosed:

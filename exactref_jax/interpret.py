@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .errors import Undecided
 from .formats import format_of, is_complex, is_inexact
 from .jax_compat import DropVar, Literal, bind, open_jaxpr, source_line
 from .rules import TAKES_DECISIONS, Equation, lookup
@@ -102,7 +103,11 @@ class Walk:
             primitive=eqn.primitive,
         )
         rule = lookup(equation)
-        results = self._apply(rule, equation, operands)
+        try:
+            results = self._apply(rule, equation, operands)
+        except Undecided as error:
+            error.source = error.source or equation.source
+            raise
         if self.see is not None:
             self.see(equation, operands, results)
         if key is not None:

@@ -14,7 +14,7 @@ from .arithmetic.certified import FIRST_ORDER_BITS, Certified, certified
 from .arithmetic.extended import Extended
 from .arithmetic.ordinary import Ordinary
 from .arithmetic.tolerance import Tolerance
-from .enclosed import Enclosed
+from .enclosed import Enclosed, quiet
 from .errors import ReferenceUnavailableError, Undecided
 from .formats import Format, format_of, is_inexact
 from .interpret import Walk
@@ -107,6 +107,7 @@ class Evaluation:
     _normal: list[tuple[np.ndarray, ...]] | None = None
     _kinks: tuple[Kink, ...] | None = None
 
+    @quiet
     def tolerance(self, model: Model) -> list[tuple[np.ndarray, ...]]:
         """For each leaf, the tolerance of each of its parts (float64)."""
         key = repr(model)
@@ -120,6 +121,7 @@ class Evaluation:
             self._tolerances[key] = tolerances
         return self._tolerances[key]
 
+    @quiet
     def kinks(self) -> tuple[Kink, ...]:
         """Where the program sat on a kink, in program order."""
         if self._kinks is None:
@@ -136,6 +138,7 @@ class Evaluation:
             self._kinks = tuple(dict.fromkeys(found))
         return self._kinks
 
+    @quiet
     def normal(self) -> list[tuple[np.ndarray, ...]]:
         """For each leaf, the parts of the ordinary run's answer (float64)."""
         if self._normal is None:
@@ -166,6 +169,7 @@ class Evaluation:
         )
 
 
+@quiet
 def evaluate(program: Program, max_bits: int = MAX_BITS) -> Evaluation:
     """The exact values of a program's outputs, each rounded once.
 

@@ -30,7 +30,7 @@ from ..values import (
 )
 from .extended_functions import Functions, broadcast, where
 from .interface import UNDECIDED, Term
-from .surd import sign
+from .surd import representative
 
 
 class Extended(Functions):
@@ -151,7 +151,7 @@ class Extended(Functions):
         shape = tuple(sizes[n] for n in output)
         counted = dict.fromkeys(range(specials.CLASSES), np.zeros(shape))
         for term in terms:
-            scale = specials.class_of(float(sign(term.scale)))
+            scale = specials.class_of(representative(term.scale))
             factors = [(self.classes(x), names) for x, names in term.factors]
             for masks, result in _class_products(factors, scale):
                 counted[result] = counted[result] + count_products(masks, [n for _, n in factors], output, sizes)

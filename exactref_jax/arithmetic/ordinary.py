@@ -164,7 +164,8 @@ class Ordinary:
     def sum(self, x: Value, axes: tuple[int, ...]) -> Value:
         """From left to right, row-major, in the accumulation format."""
         kept = [a for a in range(len(x.shape)) if a not in axes]
-        rows = x.parts[0].transpose([*axes, *kept]).reshape([-1, *(x.shape[a] for a in kept)])
+        count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+        rows = x.parts[0].transpose([*axes, *kept]).reshape([count, *(x.shape[a] for a in kept)])
         return self._value(self._running(rows, x.dtype, lambda total: None), x.dtype)
 
     def _running(self, rows: np.ndarray, dtype: np.dtype, see: Callable[[np.ndarray], None]) -> np.ndarray:

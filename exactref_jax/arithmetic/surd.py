@@ -35,6 +35,18 @@ class Surd:
         return min(low, high), max(low, high)
 
 
+class MinusZero(Fraction):
+    """The scalar -0: zero, whose products have the opposite sign."""
+
+    def __rmul__(self, other: object) -> Fraction:  # type: ignore[override]
+        return self if isinstance(other, (int, Fraction)) and other > 0 else Fraction(0)
+
+    __mul__ = __rmul__  # type: ignore[assignment]
+
+    def __abs__(self) -> Fraction:
+        return Fraction(0)
+
+
 #: A scale: rational, or a rational multiple of a square root.
 Scale = Fraction | Surd
 
@@ -42,13 +54,17 @@ Scale = Fraction | Surd
 def surd(factor: Fraction | int, root: int) -> Scale:
     """`factor * sqrt(root)`, as a fraction where it is one."""
     whole = math.isqrt(root)
+    if isinstance(factor, MinusZero):
+        return factor
     return Fraction(factor) * whole if whole * whole == root or factor == 0 else Surd(Fraction(factor), root)
 
 
-def sign(scale: Scale) -> int:
-    """-1, 0 or 1."""
+def representative(scale: Scale) -> float:
+    """-1, -0, 0 or 1: a number of the scale's class."""
+    if isinstance(scale, MinusZero):
+        return -0.0
     factor = scale.factor if isinstance(scale, Surd) else scale
-    return (factor > 0) - (factor < 0)
+    return float((factor > 0) - (factor < 0))
 
 
 def rounded(scale: Scale, fmt: Format) -> float:
@@ -58,6 +74,8 @@ def rounded(scale: Scale, fmt: Format) -> float:
     and midpoint of floats: were `m` such a boundary, of at most 54 bits, `|factor^2 root - m^2|` would be a nonzero multiple of
     `1 / (denominator(factor)^2 2**k)`, far above `2**-250` of it for factors of float64 numbers.
     """
+    if isinstance(scale, MinusZero):
+        return -0.0
     return round_fraction(scale.bounds()[0] if isinstance(scale, Surd) else scale, fmt)
 
 

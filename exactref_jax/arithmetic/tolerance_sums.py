@@ -153,13 +153,14 @@ class Sums(Functions):
         narrow = self.budget.accumulator(fmt) is not fmt
         shape = exact.shape
         carried, absolute, lost, early = (np.zeros(shape) for _ in range(4))
-        uncertain = np.zeros(shape, bool)
+        uncertain, overflows = np.zeros(shape, bool), np.zeros(shape, bool)
         additions, products, quantum = -1, 0, np.inf
         for term in terms:
             quantum = min(quantum, self._term_quantum(term, fmt))
             n = _number_of_products(term, output, sizes)
             size, two = surd.magnitude(term.scale), len(term.factors) == 2
             magnitude, error, doubtful = self._term(term, output, sizes, n)
+            unscaled = upward.add(magnitude, error)
             magnitude, error = upward.mul(size, magnitude), upward.mul(size, error)
             reach = upward.add(magnitude, error)
             absolute, carried, uncertain = upward.add(absolute, magnitude), upward.add(carried, error), uncertain | doubtful
@@ -167,9 +168,19 @@ class Sums(Functions):
             # Products of two numbers of a narrow format are exact in the accumulator.
             products = max(products, int(two and 2 * fmt.precision > self.budget.accumulator(fmt).precision))
             scaled = abs(term.scale) not in (0, 1)
+            separate = narrow and (n > 1 or two) and (scaled or len(terms) > 1)
+            accumulator = self.budget.accumulator(fmt)
+            # What is computed is at most 1 + gamma times the sum of the magnitudes.
+            limit = (fmt if separate else accumulator).maximum / (1 + float(upward.gamma(n + 4, accumulator.unit_roundoff)))
+            if abs(term.scale) != 1 and (n > 1 or two):
+                # The sum before it is scaled, or an operand scaled before it is multiplied, may leave the range although the term does not.
+                overflows = overflows | (unscaled > limit)
+                operands_leave, lost_early = self._scaled_operands(term, output, sizes, n, size, limit)
+                overflows, lost = overflows | operands_leave, upward.add(lost, lost_early)
+            if len(terms) > 1:
+                overflows = overflows | ((reach > limit) & (scaled or separate or two))
             roundings = float(scaled) + float(not surd.is_number_of(term.scale, fmt))
-            computed = n > 1 or two
-            roundings += float(narrow and computed and (scaled or len(terms) > 1))
+            roundings += float(separate)
             copied = any(c not in output and any(c in names for _, names in term.factors) for c in term.copies)
             roundings += float(narrow and two and copied and self.budget.rounds_copies)
             # Two or three relative errors u, multiplied together.
@@ -180,7 +191,37 @@ class Sums(Functions):
             return self._value(exact, carried, bounds)
         roundings = np.full(shape, float(max(additions, 0) + products))
         t = self._summed(bounds, upward.add(carried, early), absolute, roundings, lost, fmt, quantum)
-        return self._value(exact, np.where(nonfinite(exact.codes()), np.where(uncertain, np.inf, 0.0), t), bounds)
+        t = np.where(nonfinite(exact.codes()), np.where(uncertain, np.inf, 0.0), np.where(overflows, np.inf, t))
+        return self._value(exact, t, bounds)
+
+    def _scaled_operands(self, term: Term, output: str, sizes: Mapping[str, int], n: int, size: float, limit: float) -> tuple[np.ndarray, np.ndarray]:
+        """Scaling an operand before the product: where that may overflow, and what it may lose below the normal range.
+
+        The reference implementation of BLAS's gemm does so: `alpha b` first. A scaled operand there is off by at most the smallest normal number, which the
+        other operand multiplies.
+        """
+        shape = tuple(sizes[c] for c in output)
+        leaves, lost = np.zeros(shape, bool), np.zeros(shape)
+        if len(term.factors) != 2:
+            return leaves, lost
+        names = [s for _, s in term.factors]
+        fmt = format_of(term.factors[0][0].dtype)
+        reach = [upward.add(self.magnitude(x)[1], np.where(np.isinf(self.operand_error(x)), 0.0, self.operand_error(x))) for x, _ in term.factors]
+        everything = [r > 0 for r in reach]
+        have = "".join(c for c in output if any(c in s for s in names))
+        for k in range(2):
+            scaled = upward.mul(size, reach[k])
+            for mask, overflow in ((scaled > limit, True), ((scaled > 0) & (scaled < 2 * fmt.smallest_normal), False)):
+                if not mask.any():
+                    continue
+                masks = [mask if j == k else everything[j] for j in range(2)]
+                if overflow:
+                    leaves = leaves | (count_products(masks, names, output, sizes) > 0)
+                else:
+                    weights = [mask * fmt.smallest_normal if j == k else reach[j] for j in range(2)]
+                    total = upward.einsum(",".join(names) + "->" + have, *weights, terms=max(n, 1))
+                    lost = upward.add(lost, np.broadcast_to(total.reshape([sizes[c] if c in have else 1 for c in output]), shape))
+        return leaves, lost
 
     def _term(self, term: Term, output: str, sizes: Mapping[str, int], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sum of the products' magnitudes, sum of what their operands' errors do to them, and where a special product is not certain."""

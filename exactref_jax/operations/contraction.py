@@ -27,6 +27,7 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.interpreters import ad
 
+from ..arithmetic.surd import MinusZero
 from ..formats import FLOAT32, FORMATS, is_complex
 from ..jax_compat import zero_tangent
 from .primitive import define
@@ -42,6 +43,7 @@ class ScaledProduct:
         factors: numbers of the operands, at most two.
         copies: letters that stand for copies which broadcasting makes.
         root: a positive integer whose square root is one more factor of the scale.
+        minus_zero: whether the real part is the scalar -0.
     """
 
     real: Fraction
@@ -49,6 +51,7 @@ class ScaledProduct:
     factors: tuple[int, ...]
     copies: str = ""
     root: int = 1
+    minus_zero: bool = False
 
     def of(self, factors: Sequence[int]) -> ScaledProduct:
         """The same term of other operands."""
@@ -82,7 +85,7 @@ def _lowering(*operands: Any, inputs: Names, terms: Terms, output: str, sizes: S
     for term in terms:
         names = [inputs[k] for k in term.factors]
         have = "".join(n for n in output if any(n in s for s in names))
-        scale = (complex(term.real, term.imag) if term.imag else float(term.real)) * math.sqrt(term.root)
+        scale = (complex(term.real, term.imag) if term.imag else -0.0 if term.minus_zero else float(term.real)) * math.sqrt(term.root)
         if names:
             factors = [lax.convert_element_type(operands[k], wide) for k in term.factors]
             value = jnp.einsum(",".join(names) + "->" + have, *factors, precision="highest")
@@ -170,7 +173,7 @@ def contraction(terms: Sequence[tuple[Scale, Sequence[tuple[Any, str]], str]], o
             placed.append(len(arrays))
             arrays.append(lax.convert_element_type(lax.squeeze(x, dropped) if dropped else x, dtype))
             inputs.append("".join(n for d, n in enumerate(names) if d not in dropped))
-        built.append(ScaledProduct(real, imag, tuple(placed), copies, root))
+        built.append(ScaledProduct(real, imag, tuple(placed), copies, root, isinstance(real, MinusZero)))
     if not arrays:
         raise TypeError("a contraction needs at least one array")
     used = set(output).union(*inputs)

@@ -5,6 +5,7 @@ They run under `jax.jit`, `jax.vmap` and `jax.grad` like any JAX function. `oper
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..arithmetic.surd import MinusZero
 from ..formats import is_complex, is_inexact
 from ..promotion import result_dtype
 from .contraction import ONE, Scale, aligned, broadcast_shapes, contraction, letters, matrix_product
@@ -32,6 +34,8 @@ def scalar(operation: str, name: str, value: Any, dtype: Any) -> Scale:
     real, imag = (value.real, value.imag) if isinstance(value, (complex, np.complexfloating)) else (value, 0)
     try:
         exact = Fraction(_plain(real)), Fraction(_plain(imag))
+        if exact == (0, 0) and math.copysign(1.0, float(_plain(real))) < 0:
+            return MinusZero(), Fraction(0)
     except (OverflowError, ValueError):
         raise ValueError(f"{operation}: {name} is {value!r}; wanted a finite number.") from None
     for part in exact:
@@ -274,4 +278,6 @@ def _broadcast_letters(operation: str, **operands: Any) -> tuple[str, dict[str, 
 
 
 def _times(a: Scale, b: Scale) -> Scale:
+    if not a[1] and not b[1]:  # keeps the sign of a zero
+        return a[0] * b[0], Fraction(0)
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]

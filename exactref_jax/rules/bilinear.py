@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arithmetic.interface import Term
-from ..arithmetic.surd import Scale, surd
+from ..arithmetic.surd import MinusZero, Scale, surd
 from ..formats import format_of, is_complex
 from ..values import Complex, Datum, Value, is_real
 from .table import Equation, register
@@ -70,5 +70,8 @@ def _dot_general(arithmetic: Any, equation: Equation, x: Datum, y: Datum) -> lis
 @register("contraction")
 def _contraction(arithmetic: Any, equation: Equation, *xs: Datum) -> list[Datum]:
     p = equation.params
-    terms = [((surd(t.real, t.root), surd(t.imag, t.root)), [(xs[k], p["inputs"][k]) for k in t.factors], t.copies) for t in p["terms"]]
+    terms = [
+        ((MinusZero() if t.minus_zero else surd(t.real, t.root), surd(t.imag, t.root)), [(xs[k], p["inputs"][k]) for k in t.factors], t.copies)
+        for t in p["terms"]
+    ]
     return [contract(arithmetic, terms, p["output"], dict(p["sizes"]), equation.dtypes[0])]
