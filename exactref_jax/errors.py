@@ -9,7 +9,16 @@ from __future__ import annotations
 
 
 class ExactRefError(Exception):
-    """Base class of the errors below."""
+    """Base class of the errors below.
+
+    Example:
+        >>> import exactref_jax as er
+        >>> try:
+        ...     er.add([1.0], [2.0]).assert_covers([4.0])
+        ... except er.ExactRefError as error:
+        ...     print(type(error).__name__)
+        NotCoveredError
+    """
 
 
 class ReferenceUnavailableError(ExactRefError):
@@ -20,7 +29,9 @@ class ReferenceUnavailableError(ExactRefError):
     whose place in a comparison, decides the result), a pole, or the edge of a domain.
 
     **Why.** Nearly always because the exact value lies *exactly* there, and is computed through an operation that is not
-    exact at any precision. More precision separates numbers that differ; it never proves two numbers equal.
+    exact at any precision. More precision separates numbers that differ; it never proves two numbers equal. Equality that
+    follows from algebra, and from the laws of exponentials of rational numbers, is proved by residues; other equalities,
+    such as `log(x) + log(x) = log(x * x)`, are not.
 
     **What decides it.** A larger `max_bits`, if the numbers differ after all. Otherwise a program that computes the same
     value exactly (for instance `x` where it says `exp(log(x))`). The message names the element, its enclosure and the
@@ -31,6 +42,14 @@ class ReferenceUnavailableError(ExactRefError):
         enclosure: decimal text of an interval that contains the exact value, or an empty string where there is none.
         question: what was asked of it.
         bits: the precision, in bits, at which the library gave up.
+
+    Example:
+        >>> import exactref_jax as er, jax.numpy as jnp
+        >>> try:
+        ...     er.evaluate(lambda x: 1 / (jnp.log(x) + jnp.log(x) - jnp.log(x * x)), max_bits=512)(3.0)
+        ... except er.ReferenceUnavailableError as error:
+        ...     print(error.element, error.bits)
+        value[] 512
     """
 
     def __init__(self, message: str, *, element: str = "", enclosure: str = "", question: str = "", bits: int = 0):
@@ -48,11 +67,23 @@ class UnsupportedPrimitiveError(ExactRefError, NotImplementedError):
 
     **Why.** A rule that guesses would make a reference that is sometimes wrong, so there is no default rule.
 
-    **What to do.** Write the line with supported primitives.
+    **What to do.** Write the line with supported primitives, or give the primitive its meaning with `er.register_rule`.
 
     Attributes:
         primitive: the primitive's name.
         source: the user's `file:line (function)`, or an empty string where JAX has not recorded it.
+
+    Example:
+        >>> import exactref_jax as er, numpy as np
+        >>> from jax.core import ShapedArray
+        >>> from jax.extend.core import Primitive
+        >>> mystery_p = Primitive("mystery")
+        >>> _ = mystery_p.def_abstract_eval(lambda x: ShapedArray(x.shape, x.dtype))
+        >>> try:
+        ...     er.evaluate(mystery_p.bind)(np.float32(1.0))
+        ... except er.UnsupportedPrimitiveError as error:
+        ...     print(error.primitive)
+        mystery
     """
 
     def __init__(self, message: str, *, primitive: str, source: str):
@@ -66,6 +97,14 @@ class NotCoveredError(ExactRefError, AssertionError):
 
     Raised by `Result.assert_covers`. The message lists the worst elements: index, candidate, exact value, error in ulps
     and tolerance in ulps.
+
+    Example:
+        >>> import exactref_jax as er
+        >>> try:
+        ...     er.add([1.0], [2.0]).assert_covers([3.5])
+        ... except er.NotCoveredError as error:
+        ...     print(str(error).splitlines()[0])
+        er.add: 1 of 1 elements are not covered
     """
 
 

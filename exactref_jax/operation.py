@@ -38,6 +38,13 @@ class Operation:
     Attributes:
         function: the JAX function, a spelling of one primitive.
         name: its name.
+
+    Example:
+        >>> import exactref_jax as er
+        >>> er.multiply
+        <exact operation multiply(x: 'jax.Array | complex', y: 'jax.Array | complex') -> 'jax.Array'>
+        >>> er.multiply([3.0], [2.0]).backward([1.0]).rounded.grad_x.tolist()
+        [2.0]
     """
 
     def __init__(self, function: Callable[..., jax.Array]):

@@ -19,7 +19,14 @@ from .kinks import Kink
 
 
 class Interval(NamedTuple):
-    """Rigorous float64 bounds: `lower <= exact <= upper`, each a pytree like the result's."""
+    """Rigorous float64 bounds: `lower <= exact <= upper`, each a pytree like the result's.
+
+    Example:
+        >>> import exactref_jax as er, jax.numpy as jnp
+        >>> bounds = er.evaluate(jnp.exp)(1.0).interval
+        >>> float(bounds.lower), float(bounds.upper)
+        (2.718281828459045, 2.7182818284590455)
+    """
 
     lower: Any
     upper: Any
@@ -63,6 +70,12 @@ class Result:
 
     The parts of a complex array (bound, tolerance, interval, ulps) are complex128 arrays: real and imaginary part each by itself. Integer leaves are
     exact.
+
+    Example:
+        >>> import exactref_jax as er, numpy as np
+        >>> result = er.sum(np.array([0.1, 0.2, 0.3], np.float32))
+        >>> float(result.rounded), bool(result.covers(0.6000000238418579)), bool(result.covers(0.61))
+        (0.6000000238418579, True, False)
     """
 
     def __init__(self, source: Source, tree: Any, indices: Sequence[int], name: str, budget: Any):

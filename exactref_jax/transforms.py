@@ -305,10 +305,10 @@ def _like(wanted: Any, given: Any, name: str) -> Any:
             raise ValueError(f"{name}: shape {list(jnp.shape(g))}; wanted {list(jnp.shape(w))}.")
         return jax.lax.convert_element_type(g, jnp.result_type(w))
 
-    try:
-        return jax.tree.map(cast, wanted, given)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
+    structures = jax.tree.structure(wanted), jax.tree.structure(given)
+    if structures[0] != structures[1]:
+        raise TypeError(f"{name}: structure {structures[1]}; wanted {structures[0]}.")
+    return jax.tree.map(cast, wanted, given)
 
 
 def _other(x: Any, argument: str) -> Any:

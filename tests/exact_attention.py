@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def rounded(ball: arb, dtype: Any) -> float:
     else:
         down, up = _neighbours(guess)
     candidates = sorted({float(down), float(guess), float(up)})
-    for low, high in zip(candidates, candidates[1:], strict=False):
+    for low, high in pairwise(candidates):
         middle = (arb(low) + arb(high)) / 2
         if ball < middle:
             return low

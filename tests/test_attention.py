@@ -24,9 +24,7 @@ def expected(q: Any, k: Any, v: Any, g: Any, bias: Any, scale: float | None, gro
     """Rounded output and gradients of (heads, ...) operands; `groups` query heads share a key head."""
     results: list[Any] = []
     with reference.bits():
-        heads = [
-            reference.attention(*(x.astype(np.float64) for x in (q[h], k[h // groups], v[h // groups], g[h])), bias, scale) for h in range(len(q))
-        ]
+        heads = [reference.attention(*(x.astype(np.float64) for x in (q[h], k[h // groups], v[h // groups], g[h])), bias, scale) for h in range(len(q))]
         out, grad_q = [h[0] for h in heads], [h[1] for h in heads]
         grad_k, grad_v = ([reference.total([h[i] for h in heads[s : s + groups]]) for s in range(0, len(heads), groups)] for i in (2, 3))
         for table, like in ((out, g), (grad_q, q), (grad_k, k), (grad_v, v)):

@@ -28,7 +28,7 @@ def run(operands: list[Any], grad: Any | None, math: bool, **options: Any) -> tu
 
 def configuration(generator: np.random.Generator, dtype: Any, four: bool) -> tuple[list[Any], dict[str, Any]]:
     """Operands and options; with `four`, what the fused CPU kernel takes."""
-    integers = lambda low, high: int(generator.integers(low, high))  # noqa: E731
+    integers = lambda low, high: int(generator.integers(low, high))
     queries, keys, features = integers(1, 20), integers(1, 24), integers(1, 33)
     values = features if four else integers(1, 33)
     groups, heads, batch = integers(1, 3), integers(1, 3), integers(1, 3)

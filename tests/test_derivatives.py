@@ -34,7 +34,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], np.ndarra
 
 def _gelu_derivative(x: Any) -> Any:
     c = mpmath.mpf(float(np.float32(np.sqrt(0.5))))
-    return mpmath.erfc(-x * c) / 2 + x * c / mpmath.sqrt(mpmath.pi) * mpmath.exp(-(x * c) ** 2)
+    return mpmath.erfc(-x * c) / 2 + x * c / mpmath.sqrt(mpmath.pi) * mpmath.exp(-((x * c) ** 2))
 
 
 def nearest(value: Any) -> float:
@@ -66,7 +66,7 @@ def test_jax_s_own_program_holds_a_rounded_constant() -> None:
 
 def test_branch_not_taken_has_no_derivative() -> None:
     """JAX gives NaN at 0: zero times infinity."""
-    f = lambda x: jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))  # noqa: E731
+    f = lambda x: jnp.sum(jnp.where(x > 0, jnp.sqrt(x), 0.0))
     x = np.array([4.0, 0.0, -1.0], np.float32)
     exact = er.grad(f)(x)
     assert exact.rounded.tolist() == [0.25, 0.0, 0.0]
@@ -96,7 +96,7 @@ def test_maximum_shares_a_tie(x: float, y: float, expected: tuple[float, float])
 
 @pytest.mark.parametrize("x", [-2.0, -1.0, 0.5, 1.0, 3.0])
 def test_clamp_is_jax_s(x: float) -> None:
-    f = lambda low, x, high: lax.clamp(low, x, high)  # noqa: E731
+    f = lambda low, x, high: lax.clamp(low, x, high)
     arguments = tuple(np.float32(v) for v in (-1.0, x, 1.0))
     exact = er.grad(f, (0, 1, 2))(*arguments)
     assert [float(g) for g in exact.rounded] == [float(g) for g in jax.grad(f, (0, 1, 2))(*arguments)]

@@ -33,6 +33,7 @@ class Sums(Functions):
         lost: np.ndarray,
         fmt: Format,
         quantum: np.ndarray | float,
+        products: bool = False,
     ) -> np.ndarray:
         """T of a sum in any order, accumulated in the budget's format and rounded once to the dtype.
 
@@ -48,6 +49,7 @@ class Sums(Functions):
             fmt: the format of the result.
             quantum: a power of two of which all terms are multiples. Partial sums then are, too; if all such numbers up to the sum of the
                 magnitudes are in the format, and the terms have no error, nothing is rounded in any order.
+            products: whether the terms are products, which may overflow by themselves.
         """
         accumulator = self.budget.accumulator(fmt)
         reach = upward.add(absolute, carried)
@@ -56,7 +58,7 @@ class Sums(Functions):
         t = upward.add(before, final)
         # A partial sum may overflow although the sum does not, unless all terms have one sign.
         one_sign = bounds[0] >= absolute * (1 - 2.0**-50)
-        t = np.where((upward.add(reach, t) > accumulator.maximum) & ~one_sign & (roundings > 1), np.inf, t)
+        t = np.where((upward.add(reach, t) > accumulator.maximum) & ~one_sign & (products | (roundings > 1)), np.inf, t)
         exactly = (carried == 0) & self._fits(np.asarray(quantum), absolute, accumulator)
         # Terms that are all exactly zero sum to zero.
         t = np.where((reach > 0) & ~exactly, t, 0.0)
@@ -154,7 +156,7 @@ class Sums(Functions):
         shape = exact.shape
         carried, absolute, lost, early = (np.zeros(shape) for _ in range(4))
         uncertain, overflows = np.zeros(shape, bool), np.zeros(shape, bool)
-        additions, products, quantum = -1, 0, np.inf
+        additions, products, quantum, several = -1, 0, np.inf, False
         for term in terms:
             quantum = min(quantum, self._term_quantum(term, fmt))
             n = _number_of_products(term, output, sizes)
@@ -165,6 +167,7 @@ class Sums(Functions):
             reach = upward.add(magnitude, error)
             absolute, carried, uncertain = upward.add(absolute, magnitude), upward.add(carried, error), uncertain | doubtful
             additions += n
+            several = several or (two and n > 1)
             # Products of two numbers of a narrow format are exact in the accumulator.
             products = max(products, int(two and 2 * fmt.precision > self.budget.accumulator(fmt).precision))
             scaled = abs(term.scale) not in (0, 1)
@@ -190,7 +193,7 @@ class Sums(Functions):
         if len(terms) == 1 and additions + products == 0 and not early.any() and len(terms[0].factors) < 2:
             return self._value(exact, carried, bounds)
         roundings = np.full(shape, float(max(additions, 0) + products))
-        t = self._summed(bounds, upward.add(carried, early), absolute, roundings, lost, fmt, quantum)
+        t = self._summed(bounds, upward.add(carried, early), absolute, roundings, lost, fmt, quantum, several)
         t = np.where(nonfinite(exact.codes()), np.where(uncertain, np.inf, 0.0), np.where(overflows, np.inf, t))
         return self._value(exact, t, bounds)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..formats import format_of
-from ..values import Complex, Datum, Value
+from ..values import Complex, Datum, Value, move
 from .table import Equation, unsupported
 
 
@@ -46,7 +46,8 @@ def parts(arithmetic: Any, equation: Equation, *xs: Datum) -> Datum:
     """real, imag, conj and complex: exact."""
     x = xs[0]
     if equation.name == "complex":
-        return Complex(xs[0], xs[1], np.dtype(equation.dtypes[0]))
+        real, imag = (move(lambda p: np.broadcast_to(p, equation.shapes[0]), v) for v in xs)
+        return Complex(real, imag, np.dtype(equation.dtypes[0]))
     if isinstance(x, Value):
         if equation.name == "conj":  # of a real number: a complex one, as JAX has it
             return from_real(arithmetic, arithmetic.convert(x, format_of(equation.dtypes[0]).dtype), equation.dtypes[0])
