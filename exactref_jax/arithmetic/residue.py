@@ -109,7 +109,8 @@ class Point:
 
     def failure(self) -> float:
         """log2 of a bound of the probability that some number which was found zero is not."""
-        return _log_sum(self.checked, 0.0) + self.twos + self.odd.bit_length() + self.loose - (self.order.bit_length() - 1)
+        # With k roots in it a value vanishes only where its norm does, whose degree is 2**k times as large.
+        return _log_sum(self.checked, 0.0) + len(self.roots) + self.twos + self.odd.bit_length() + self.loose - (self.order.bit_length() - 1)
 
     def settle(self, x: Residue) -> bool:
         """Whether `x` is zero here, and, if it is found so, what that may get wrong."""
