@@ -83,6 +83,8 @@ def _rsqrt(a: arb) -> arb:
 
 
 def _cbrt(a: arb) -> arb:
+    if a.is_zero():
+        return a
     return a.root(3) if a >= 0 else -((-a).root(3)) if a < 0 else _straddling_cbrt(a)
 
 

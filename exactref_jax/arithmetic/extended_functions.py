@@ -83,6 +83,10 @@ class Functions:
             out = np.where(codes == code, np.int8(cls), out)
         return out
 
+    def is_negative_zero(self, x: Value) -> np.ndarray:
+        """True where the number is certainly -0."""
+        return x.codes() == NEGATIVE_ZERO
+
     def is_zero(self, x: Value) -> np.ndarray:
         """True where the number is certainly a zero, of whatever sign."""
         return self.field.is_zero(x.parts) & ~nonfinite(x.codes())

@@ -135,6 +135,10 @@ class Arithmetic(Protocol):
         """The smaller one, itself; NaN if either is."""
         ...
 
+    def is_negative_zero(self, x: Value) -> np.ndarray:
+        """True where the number is certainly -0."""
+        ...
+
     def compare(self, x: Value, y: Value) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sign of `x - y` (int8), where they are unordered (a NaN), and where the sign is in doubt."""
         ...

@@ -132,6 +132,10 @@ class Ordinary:
         unordered = np.isnan(a) | np.isnan(b)
         return sign.astype(np.int8), unordered, np.zeros(sign.shape, bool)
 
+    def is_negative_zero(self, x: Value) -> np.ndarray:
+        """Of the rounded numbers."""
+        return (x.parts[0] == 0) & np.signbit(x.parts[0])
+
     def maximum(self, x: Value, y: Value) -> Value:
         """NaN if either is."""
         return self._value(np.maximum(x.parts[0], y.parts[0]), x.dtype)

@@ -51,6 +51,10 @@ class Tolerance(Sums):
         sign, unordered, doubt = self.extended.compare(self.exact(x), self.exact(y))
         return sign, unordered, doubt | self._unstable(x, y)
 
+    def is_negative_zero(self, x: Value) -> np.ndarray:
+        """As the exact arithmetic."""
+        return self.extended.is_negative_zero(self.exact(x))
+
     def maximum(self, x: Value, y: Value) -> Value:
         """|max(x', y') - max(x, y)| is at most the error of whichever may win."""
         return self._extreme(self.extended.maximum, x, y)

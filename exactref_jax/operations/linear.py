@@ -243,7 +243,7 @@ def sum(x: jax.Array, axis: Axis = None, keepdims: bool = False) -> jax.Array:
     names = letters(x.ndim)
     output = "".join(n for d, n in enumerate(names) if d not in axes)
     out = contraction([(ONE, [(x, names)], "")], output, dict(zip(names, x.shape, strict=True)), dtype)
-    return jax.lax.expand_dims(out, axes) if keepdims else out
+    return jax.lax.reshape(out, tuple(1 if d in axes else s for d, s in enumerate(x.shape))) if keepdims else out
 
 
 def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:

@@ -63,6 +63,16 @@ def _identity(arithmetic: Any, equation: Equation, *xs: Datum) -> list[Datum]:
     return list(xs)
 
 
+@register("bitcast_convert_type")
+def _bitcast(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
+    """The bits of integers, read as numbers (random numbers are made so). Bits of a real number exist only where it is one of its format."""
+    if is_real(x):
+        raise unsupported(equation, "It asks for the bits of a number, and a real number has none.")
+    (out,) = equation.bind(x)
+    dtype = equation.dtypes[0]
+    return [arithmetic.lift(np.asarray(out), dtype)] if is_floating(dtype) else [out]
+
+
 @register("multiple")
 def _multiple(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
     """A multiple by a real constant, in a derivative."""

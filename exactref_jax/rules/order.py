@@ -40,6 +40,26 @@ for _name in _TESTS:
     _comparison(_name)
 
 
+def _total_order(name: str) -> None:
+    """The total order of sorting: -0 below +0, NaN above all."""
+
+    @register(name, decisions=True)
+    def rule(arithmetic: Any, equation: Equation, x: Datum, y: Datum) -> list[Datum]:
+        if not is_real(x):
+            return equation.bind(x, y)
+        sign, _, doubt = arithmetic.compare(x, y)
+        x_nan, y_nan = _is_nan(arithmetic, x), _is_nan(arithmetic, y)
+        minus = [arithmetic.is_negative_zero(v).astype(np.int8) for v in (x, y)]
+        order = np.where(sign == 0, minus[1] - minus[0], sign)
+        order = np.where(x_nan | y_nan, x_nan.astype(np.int8) - y_nan.astype(np.int8), order)
+        found = {"lt_to": order < 0, "le_to": order <= 0, "eq_to": order == 0}[name]
+        return [decision(np.asarray(found), doubt & ~x_nan & ~y_nan)]
+
+
+for _name in ("lt_to", "le_to", "eq_to"):
+    _total_order(_name)
+
+
 def _complex_comparison(arithmetic: Any, equation: Equation, x: Complex, y: Complex) -> Datum:
     """Complex numbers are equal where both parts are."""
     if equation.name not in ("eq", "ne"):
