@@ -117,7 +117,7 @@ class Evaluation:
             with precision(self.bits):
                 arithmetic = Tolerance(Extended(Ball()), model)
                 outputs = _run(arithmetic, self.program)
-            tolerances = [tuple(np.array(arithmetic.final_error(v)) for v in _parts(x)) for x in outputs]
+            tolerances = [tuple(np.array(arithmetic.final_error(v)) for v in _parts(x)) or (_doubtful(x),) for x in outputs]
             self._tolerances[key] = tolerances
         return self._tolerances[key]
 
@@ -239,6 +239,11 @@ def _run(arithmetic: Any, program: Program, see: Any = None) -> list[Datum]:
     walk = Walk(arithmetic, see)
     operands = [walk.lift(x, v.aval) for x, v in zip(program.operands, program.jaxpr.jaxpr.invars, strict=True)]
     return walk.run(program.jaxpr, operands)
+
+
+def _doubtful(x: Datum) -> np.ndarray:
+    """The tolerance of integers: none, or infinite where an implementation may have others."""
+    return np.where(x.doubt, np.inf, 0.0) if isinstance(x, Decision) else np.zeros(np.shape(x))
 
 
 def _parts(x: Datum) -> tuple[Value, ...]:

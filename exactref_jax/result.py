@@ -113,7 +113,7 @@ class Result:
         may overflow, a divisor may be rounded to zero, a branch may be taken the other way. `unbounded` counts those.
         """
         tolerances = self._source.tolerance(self._budget)
-        return self._each(lambda leaf, k: _wide(leaf, tolerances[k], zero=True))
+        return self._each(lambda leaf, k: _wide(leaf, tolerances[k]) if leaf.parts else np.array(tolerances[k][0]))
 
     @property
     def normal(self) -> Any:
@@ -198,7 +198,7 @@ class Result:
         def judge(leaf: Any, k: int) -> np.ndarray:
             numbers = given[k]
             if not leaf.parts:
-                return np.asarray(numbers == leaf.integers)
+                return np.asarray((numbers == leaf.integers) | np.isinf(granted[k][0]))
             parts = _split(numbers, leaf)
             out = [compare.covered(p, t, c, signed_zeros) for p, t, c in zip(leaf.parts, granted[k], parts, strict=True)]
             if len(out) == 1:
@@ -371,7 +371,7 @@ class Result:
             return {k: own[k] for k in self._indices}
         if isinstance(tolerance, (int, float)):
             leaves = self._source.leaves
-            return {k: (np.full(leaves[k].shape, float(tolerance)),) * len(leaves[k].parts) for k in self._indices}
+            return {k: (np.full(leaves[k].shape, float(tolerance)),) * max(len(leaves[k].parts), 1) for k in self._indices}
         given = self._match(tolerance, "tolerance")
         return {k: tuple(_split(v, self._source.leaves[k])) for k, v in given.items()}
 

@@ -186,7 +186,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, budget: Budget | None = None, ma
         `(value, pullback)`. `pullback(cotangent)`, with a cotangent like the value, is a result that holds a tuple: one gradient for each primal.
 
     Raises:
-        As `grad`.
+        UnsupportedPrimitiveError: as `grad`.
+        ReferenceUnavailableError: as `grad`.
 
     Example:
         >>> import exactref_jax as er, numpy as np
@@ -228,7 +229,8 @@ def jvp(
         max_bits: the highest precision, in bits, before the library gives up.
 
     Raises:
-        As `grad`.
+        UnsupportedPrimitiveError: as `grad`.
+        ReferenceUnavailableError: as `grad`.
 
     Example:
         >>> import exactref_jax as er, numpy as np

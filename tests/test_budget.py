@@ -228,6 +228,9 @@ def rounded(x: Fraction, dtype: str) -> float:
 
 
 def flushed(x: float, dtype: str) -> float:
+    """Zero for a subnormal number; float16 is computed in float32, and keeps its own."""
+    if dtype == "float16":
+        return x
     return 0.0 if abs(x) < math.ldexp(1.0, LAYOUTS[dtype].least) else x
 
 

@@ -154,6 +154,15 @@ def _quantum(a: arb) -> float:
     return math.ldexp(1.0, max(min(int(exp), 1000), -1100))
 
 
+def _is_float(a: arb) -> bool:
+    """Whether a ball is a float64 number."""
+    if not a.is_exact():
+        return False
+    significand, exponent = a.man_exp()
+    bits = int(significand).bit_length()
+    return bits <= 53 and int(exponent) >= -1074 and bits + int(exponent) <= 1024
+
+
 def _integer_of(a: arb) -> int:
     integer = a.unique_fmpz()
     if integer is None:
@@ -343,10 +352,11 @@ class Ball(Enclosure):
         zero = self.is_zero(x)
         low = floats(lambda a: float(a.abs_lower()), 1)(x[0])
         high = floats(lambda a: float(a.abs_upper()), 1)(x[0])
+        exact = floats(_is_float, 1, bool)(x[0])
         # Conversion to float64 may be off by an ulp in either direction; one step outward makes up for it.
-        low = np.where(np.isnan(low), 0.0, np.maximum(np.nextafter(low, -np.inf), 0.0))
-        high = np.where(np.isnan(high), np.inf, np.nextafter(high, np.inf))
-        return np.where(zero, 0.0, low), np.where(zero, 0.0, high)
+        below = np.where(np.isnan(low), 0.0, np.maximum(np.nextafter(low, -np.inf), 0.0))
+        above = np.where(np.isnan(high), np.inf, np.nextafter(high, np.inf))
+        return np.where(zero, 0.0, np.where(exact, low, below)), np.where(zero, 0.0, np.where(exact, high, above))
 
     def variation(self, name: str, xs: Sequence[Parts], errors: Sequence[np.ndarray], **params: Any) -> np.ndarray:
         """Upper bound of the change of a function when its arguments move by at most `errors`.

@@ -63,7 +63,7 @@ class Budget:
             and float8 accumulate in float32, float32 and float64 in themselves.
         ulps: elementary function → largest error in ulps of the output, overriding the default of twice the published figure
             (`PUBLISHED_ULPS`, `MARGIN`) in every dtype.
-        flush_subnormals: whether subnormal operands and results may be replaced by zero, as XLA does on CPUs.
+        flush_subnormals: whether subnormal operands and results of float64, float32 and bfloat16 may be replaced by zero, as XLA does on CPUs.
         reciprocal_division: whether `x / y` may be computed as `x * (1 / y)`, as XLA does for constant divisors: two roundings.
         rounds_copies: whether, in half formats and float8, each product may be rounded to the format before the copies that broadcasting made are
             summed, as PyTorch does in the backward of a broadcast `multiply` and of a `matmul` whose two operands both keep batch dimensions. An
@@ -96,6 +96,14 @@ class Budget:
         if fmt.name in self.accumulation:
             return format_of(self.accumulation[fmt.name])
         return fmt if fmt.precision >= FLOAT32.precision else FLOAT32
+
+    def sequential_accumulator(self, fmt: Format) -> Format:
+        """The format in which running sums and scattered additions of `fmt` are accumulated: by default `fmt` itself, as XLA does on CPUs."""
+        return format_of(self.accumulation[fmt.name]) if fmt.name in self.accumulation else fmt
+
+    def flushes(self, fmt: Format) -> bool:
+        """Whether subnormal numbers of `fmt` may be replaced by zero. In float16 and float8 they are not: they are computed in float32."""
+        return self.flush_subnormals and fmt.minimum_exponent <= FLOAT32.minimum_exponent
 
     def unit_roundoff_of_sums(self, dtype: object) -> float:
         """The unit roundoff of the accumulation format of `dtype`."""

@@ -53,6 +53,11 @@ class Extended(Functions):
             doubt = np.where(at, ((cx == UNKNOWN) | (cy == UNKNOWN)) & ~unordered, doubt)
         return np.where(doubt, 0, sign).astype(np.int8), unordered, doubt
 
+    def is_finite(self, x: Value) -> Datum:
+        """The exact value never overflows: infinite and NaN are special values only."""
+        codes = x.codes()
+        return decision(~nonfinite(codes), codes == UNKNOWN)
+
     def maximum(self, x: Value, y: Value) -> Value:
         """The larger one, itself; NaN if either is; of two zeros the positive one. An undecided pair becomes the enclosure of both."""
         return self._extreme(1, x, y)
@@ -212,6 +217,10 @@ class Extended(Functions):
     def multiple(self, x: Value, name: str) -> Value:
         """X times a positive constant of `constants`."""
         return self._value(self.field.multiple(x.parts, name), x.special, x.dtype)
+
+    def reordered_product(self, product: Value, rows: Value) -> Value:
+        """A product of the rows; real multiplication has no order."""
+        return product
 
     def taint(self, outputs: Sequence[Datum], question: str) -> list[Datum]:
         """An equation on a doubtful integer or boolean has no enclosure."""

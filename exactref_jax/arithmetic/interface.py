@@ -139,6 +139,10 @@ class Arithmetic(Protocol):
         """True where the number is certainly -0."""
         ...
 
+    def is_finite(self, x: Value) -> Datum:
+        """Where numbers are neither infinite nor NaN."""
+        ...
+
     def compare(self, x: Value, y: Value) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sign of `x - y` (int8), where they are unordered (a NaN), and where the sign is in doubt."""
         ...
@@ -169,6 +173,10 @@ class Arithmetic(Protocol):
 
     def absent(self, shape: tuple[int, ...], dtype: np.dtype) -> Value:
         """Derivatives that are not there; see `values.ABSENT`."""
+        ...
+
+    def reordered_product(self, product: Value, rows: Value) -> Value:
+        """A product of the rows that was multiplied from first to last, where an implementation may take another order."""
         ...
 
     def matrix_exp(self, real: Value, imag: Value | None) -> tuple[Value, ...]:

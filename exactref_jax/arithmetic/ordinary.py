@@ -136,6 +136,10 @@ class Ordinary:
         """Of the rounded numbers."""
         return (x.parts[0] == 0) & np.signbit(x.parts[0])
 
+    def is_finite(self, x: Value) -> Datum:
+        """Of the rounded numbers."""
+        return np.isfinite(x.parts[0])
+
     def maximum(self, x: Value, y: Value) -> Value:
         """NaN if either is."""
         return self._value(np.maximum(x.parts[0], y.parts[0]), x.dtype)
@@ -251,6 +255,10 @@ class Ordinary:
         whole = np.nan_to_num(np.trunc(x.parts[0]), nan=0.0, posinf=np.inf, neginf=-np.inf)
         clipped = [info.max if v >= info.max else info.min if v <= info.min else int(v) for v in whole.flat]
         return np.array(clipped, dtype).reshape(whole.shape)
+
+    def reordered_product(self, product: Value, rows: Value) -> Value:
+        """From left to right."""
+        return product
 
     def taint(self, outputs: Sequence[Datum], question: str) -> list[Datum]:
         """Nothing is ever in doubt here."""

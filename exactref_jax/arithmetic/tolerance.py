@@ -55,6 +55,10 @@ class Tolerance(Sums):
         """As the exact arithmetic."""
         return self.extended.is_negative_zero(self.exact(x))
 
+    def is_finite(self, x: Value) -> Datum:
+        """As the exact arithmetic; in doubt where the computed number may have overflowed, or be anything."""
+        return decision(~nonfinite(x.codes()), np.isinf(self.operand_error(x)))
+
     def maximum(self, x: Value, y: Value) -> Value:
         """|max(x', y') - max(x, y)| is at most the error of whichever may win."""
         return self._extreme(self.extended.maximum, x, y)
@@ -106,7 +110,7 @@ class Tolerance(Sums):
         """
         n = x.shape[-1]
         centre, t = self.approximate(x), self.operand_error(x)
-        slack = np.where(t > 0, np.abs(np.nan_to_num(centre, posinf=0.0, neginf=0.0)) * 2.0**-51, 0.0)
+        slack = np.where(t > 0, (np.abs(np.nan_to_num(centre, posinf=0.0, neginf=0.0)) + np.where(np.isinf(t), 0.0, t)) * 2.0**-51, 0.0)
         centre = np.where(np.isnan(centre), np.inf, centre)
         low, high = (np.where(np.isinf(t), s * np.inf, centre + s * (t + slack)) for s in (-1.0, 1.0))
         order = np.argsort(centre, axis=-1, kind="stable")
@@ -155,6 +159,19 @@ class Tolerance(Sums):
         rounds = 1.0 if fmt.precision < FLOAT32.precision else 0.0
         return tuple(self._value(e, np.where(nonfinite(e.codes()), t, self._rounded(b, t, rounds, fmt)), b) for e, b in zip(exact, bounds, strict=True))
 
+    def reordered_product(self, product: Value, rows: Value) -> Value:
+        """Any order rounds as often; but a partial product of the large factors may overflow, and one of the small ones vanish."""
+        fmt = format_of(rows.dtype)
+        large, small = np.ones(product.shape), np.ones(product.shape)
+        for i in range(rows.shape[0]):
+            reach = upward.add(self.magnitude(rows)[1][i], self.operand_error(rows)[i])
+            least = upward.sub_below(self.magnitude(rows)[0][i], self.operand_error(rows)[i])
+            large = upward.mul(large, np.maximum(reach, 1.0))
+            # A factor of zero makes zero of everything finite.
+            small = small * np.where(reach == 0, 1.0, np.minimum(least, 1.0)) * (1 - 2.0**-50)
+        leaves = (large > fmt.maximum) | ((small < fmt.smallest_normal) & (large > 1))
+        return self._value(self.exact(product), np.where(leaves & (rows.shape[0] > 2), np.inf, self.error(product)), self.magnitude(product))
+
     def multiple(self, x: Value, name: str) -> Value:
         """The constant is rounded, then the product: two roundings."""
         exact = self.extended.multiple(self.exact(x), name)
@@ -176,7 +193,8 @@ class Tolerance(Sums):
         wider = new.precision >= old.precision and new.maximum >= old.maximum and new.smallest_exponent <= old.smallest_exponent
         free = (t == 0) & self._representable(exact, bounds, new)
         t = self._flushed(bounds, t, new) if wider else self._rounded(bounds, t, np.where(free, 0.0, 1.0), new)
-        return self._value(exact, self._settled(exact, t, np.isfinite(self.operand_error(x)), x), bounds)
+        out = self._value(exact, self._settled(exact, t, np.isfinite(self.operand_error(x)), x), bounds)
+        return self._renamed("convert", out, [x])
 
     def truncate(self, x: Value, dtype: np.dtype) -> Datum:
         """A cast to integers: in doubt where the computed number may truncate to another one."""

@@ -22,6 +22,35 @@ class Functions(Rounding):
 
     def elementwise(self, name: str, *xs: Value, **params: Any) -> Value:
         """The exact result, and what computing it in the dtype can do."""
+        return self._renamed(name, self._computed(name, *xs, **params), xs)
+
+    def _renamed(self, name: str, out: Value, xs: Sequence[Value]) -> Value:
+        """The result under a new identity, where it is an operand's number but perhaps not the operand's *computed* number.
+
+        One times x is x, and so is x plus zero; but a computed number times a computed one is that number only where the other is surely one, and
+        nothing is rounded or flushed on the way. |x| is x only where x is surely not negative.
+        """
+        changed = np.zeros(out.shape, bool)
+        for k, x in enumerate(xs):
+            if len(x.parts) != len(out.parts):
+                continue
+            same = self.field.same(out.parts[:-3], tuple(np.broadcast_to(p, out.shape) for p in x.parts[:-3]))
+            if not same.any():
+                continue
+            kept = self.error(out) == np.broadcast_to(self.error(x), out.shape)
+            for j, other in enumerate(xs):
+                if j != k:
+                    kept = kept & (np.broadcast_to(self.operand_error(other), out.shape) == 0)
+            if name == "abs":
+                kept = kept & (self.magnitude(x)[0] > self.operand_error(x))
+            changed = changed | (same & ~kept)
+        if not changed.any():
+            return out
+        fresh = self.field.fresh(out.parts[:-3])
+        parts = tuple(np.where(changed, f, p) for f, p in zip(fresh, out.parts[:-3], strict=True))
+        return Value((*parts, *out.parts[-3:]), out.special, out.dtype)
+
+    def _computed(self, name: str, *xs: Value, **params: Any) -> Value:
         special = getattr(self, "_" + name, None)
         if special is not None:
             return special(*xs, **params)
@@ -46,7 +75,7 @@ class Functions(Rounding):
 
     def _sign(self, x: Value) -> Value:
         exact, t, low = self.extended.elementwise("sign", self.exact(x)), self.operand_error(x), self.magnitude(x)[0]
-        jump = np.where((t > 0) & (low <= t), 2.0, 0.0)
+        jump = np.where(np.isinf(t), np.inf, np.where((t > 0) & (low <= t), 2.0, 0.0))
         return self._value(exact, self._settled(exact, jump, low > t, x))
 
     def _add(self, x: Value, y: Value) -> Value:
@@ -113,8 +142,10 @@ class Functions(Rounding):
         t = np.where((gap > 0) | (self.error(y) == 0), t, np.inf)
         power = self._power_of_two(y)
         if self.budget.reciprocal_division:
+            # The reciprocal of a power of two is exact, but may be flushed all the same; that of a tiny number may overflow.
             lost = upward.div(1.0, upward.add(high_y, ty)) < 2 * fmt.smallest_normal
-            t = upward.add(t, np.where(lost & ~power, upward.mul(upward.add(high_x, tx), fmt.smallest_normal), 0.0))
+            t = upward.add(t, np.where(lost & (self._flushes(fmt) | ~power), upward.mul(upward.add(high_x, tx), fmt.smallest_normal), 0.0))
+            t = np.where((gap > 0) & (upward.div(1.0, gap) > fmt.maximum) & (high_x > 0), np.inf, t)
         rounds = np.where(power, 0.0, 2.0 if self.budget.reciprocal_division else 1.0)
         t = np.where(self._certainly_zero(x) & np.isfinite(t), 0.0, self._rounded(bounds, t, rounds, fmt))
         t = self._settled(exact, t, self._stable_product(x, y), x, y)
@@ -159,18 +190,22 @@ class Functions(Rounding):
     def _polynomial(self, x: Value, *coefficients: Value) -> Value:
         """Horner's scheme, Estrin's, or powers: each term takes at most 2n roundings, and the terms are summed in some order.
 
-        gamma(2n) on the sum of the absolute terms (Higham, eq. 5.3), beside what the operands bring.
+        gamma(2n) on the sum of the absolute terms (Higham, eq. 5.3), beside what the operands bring. An intermediate of any scheme is at most the sum of
+        |c_k| max(1, |x|)^k; one that is flushed costs at most the smallest normal number times max(1, |c_k|) max(1, |x|)^n, 2n times.
         """
         exact = self.extended.elementwise("polynomial", self.exact(x), *(self.exact(c) for c in coefficients))
         fmt, n, bounds = format_of(exact.dtype), len(coefficients) - 1, self.field.magnitude(exact.parts)
         t = self._variation("polynomial", [x, *coefficients], {})
-        total, power = np.zeros(exact.shape), np.ones(exact.shape)
+        total, largest = np.zeros(exact.shape), np.zeros(exact.shape)
+        power, above_one, factor = np.ones(exact.shape), np.ones(exact.shape), np.ones(exact.shape)
         reach = upward.add(self.magnitude(x)[1], self.operand_error(x))
         for c in coefficients:
-            total = upward.add(total, upward.mul(upward.add(self.magnitude(c)[1], self.operand_error(c)), power))
-            power = upward.mul(power, reach)
-        total = np.where(total > fmt.maximum, np.inf, total)
-        t = upward.add(t, upward.mul(upward.gamma(2 * n, fmt.unit_roundoff), total), np.where(total > 0, 2 * n * fmt.smallest_normal, 0.0))
+            size = upward.add(self.magnitude(c)[1], self.operand_error(c))
+            total, largest = upward.add(total, upward.mul(size, power)), upward.add(largest, upward.mul(size, above_one))
+            power, above_one, factor = upward.mul(power, reach), upward.mul(above_one, np.maximum(reach, 1.0)), np.maximum(factor, size)
+        lost = upward.mul(2 * n * fmt.smallest_normal, factor, above_one)
+        t = upward.add(t, upward.mul(upward.gamma(2 * n, fmt.unit_roundoff), total), np.where(total > 0, lost, 0.0))
+        t = np.where((largest > fmt.maximum) | (above_one > fmt.maximum), np.inf, t)
         t = self._flushed(bounds, t, fmt)
         return self._value(exact, self._settled(exact, t, np.zeros(exact.shape, bool), x, *coefficients), bounds)
 

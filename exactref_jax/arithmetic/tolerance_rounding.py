@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formats import Format, format_of
+from ..formats import FLOAT64, Format, format_of
 from ..specials import nonfinite
 from ..values import NAN, UNKNOWN, Value
 from . import upward
@@ -48,8 +48,17 @@ class Rounding:
     def operand_error(self, x: Value) -> np.ndarray:
         """T of an operand: infinite where the number may have overflowed. A number without error is in the format, so in range."""
         t, high = self.error(x), self.magnitude(x)[1]
-        overflowed = (t > 0) & (upward.add(high, t) > format_of(x.dtype).maximum) & ~nonfinite(x.codes())
+        overflowed = (t > 0) & (upward.add(high, t) >= self._overflow_limit(format_of(x.dtype))) & ~nonfinite(x.codes())
         return np.where(overflowed | (x.codes() == UNKNOWN), np.inf, t)
+
+    @staticmethod
+    def _overflow_limit(fmt: Format) -> float:
+        """A number overflowed only if |x| + t reaches this.
+
+        What rounds to infinity is at least the threshold T before it is rounded: |x| + c >= T, c the error it had before. `_rounded` charges at least
+        one unit there, so t >= c + u (|x| + c), and |x| + t >= T (1 + u). In float64, T is no float64 number, and the maximum takes its place.
+        """
+        return fmt.maximum if fmt.precision >= FLOAT64.precision else float(fmt.overflow_threshold) * (1 + fmt.unit_roundoff)
 
     def _value(self, exact: Value, t: np.ndarray, bounds: Bounds | None = None) -> Value:
         t = np.broadcast_to(np.asarray(t, np.float64), exact.shape)
@@ -75,9 +84,12 @@ class Rounding:
 
     # Rounding -------------------------------------------------------------------------------------------------------------------
 
+    def _flushes(self, fmt: Format) -> bool:
+        return self.budget.flushes(fmt)
+
     def _flushed(self, bounds: Bounds, t: np.ndarray, fmt: Format) -> np.ndarray:
         """t, at least the magnitude where the computed number may be subnormal and is then replaced by zero."""
-        if not self.budget.flush_subnormals:
+        if not self.budget.flushes(fmt):
             return t
         low, high = bounds
         subnormal = upward.sub_below(low, t) < fmt.smallest_normal
@@ -89,6 +101,7 @@ class Rounding:
         Below the normal range each rounding is off by half the smallest number instead: `u * smallest_normal = smallest / 2`.
         """
         low, high = bounds
+        units = np.where(upward.add(high, t) > fmt.maximum, np.maximum(units, 1.0), units)
         relative = upward.mul(upward.mul(units, fmt.unit_roundoff), upward.add(high, t))
         subnormal = (upward.sub_below(low, t) < fmt.smallest_normal) & (high > 0)
         # Even a product by a power of two, which rounds nothing elsewhere, loses bits down there.
@@ -121,6 +134,6 @@ class Rounding:
 
     def _fits(self, quantum: np.ndarray, high: np.ndarray, fmt: Format) -> np.ndarray:
         """Whether all multiples of `quantum` up to `high` are numbers of the format, and are not flushed."""
-        smallest = fmt.smallest_normal if self.budget.flush_subnormals else fmt.smallest
+        smallest = fmt.smallest_normal if self.budget.flushes(fmt) else fmt.smallest
         with np.errstate(over="ignore", invalid="ignore"):
             return (quantum >= smallest) & (high <= 2.0**fmt.precision * np.minimum(quantum, 1e300)) & (high <= fmt.maximum)

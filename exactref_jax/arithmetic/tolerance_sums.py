@@ -34,6 +34,7 @@ class Sums(Functions):
         fmt: Format,
         quantum: np.ndarray | float,
         products: bool = False,
+        accumulator: Format | None = None,
     ) -> np.ndarray:
         """T of a sum in any order, accumulated in the budget's format and rounded once to the dtype.
 
@@ -50,8 +51,9 @@ class Sums(Functions):
             quantum: a power of two of which all terms are multiples. Partial sums then are, too; if all such numbers up to the sum of the
                 magnitudes are in the format, and the terms have no error, nothing is rounded in any order.
             products: whether the terms are products, which may overflow by themselves.
+            accumulator: the format of partial sums, if not the budget's.
         """
-        accumulator = self.budget.accumulator(fmt)
+        accumulator = accumulator or self.budget.accumulator(fmt)
         reach = upward.add(absolute, carried)
         before = upward.add(carried, upward.mul(upward.gamma(np.maximum(roundings - 1, 0), accumulator.unit_roundoff), reach), lost)
         final = np.where(roundings > 0, upward.mul(accumulator.unit_roundoff, upward.add(bounds[1], before)), 0.0)
@@ -65,10 +67,10 @@ class Sums(Functions):
         final_rounding = 0.0 if accumulator is fmt else np.where(exactly & self._fits(np.asarray(quantum), absolute, fmt), 0.0, 1.0)
         return self._rounded(bounds, t, final_rounding, fmt)
 
-    def _lost(self, operations: np.ndarray | float, fmt: Format) -> np.ndarray:
+    def _lost(self, operations: np.ndarray | float, fmt: Format, accumulator: Format | None = None) -> np.ndarray:
         """What operations may lose below the normal range: each all of a number there if flushed, else half the smallest number."""
-        accumulator = self.budget.accumulator(fmt)
-        return upward.mul(operations, accumulator.smallest_normal if self.budget.flush_subnormals else accumulator.smallest / 2)
+        accumulator = accumulator or self.budget.accumulator(fmt)
+        return upward.mul(operations, accumulator.smallest_normal if self.budget.flushes(accumulator) else accumulator.smallest / 2)
 
     def _quantum(self, x: Value) -> np.ndarray:
         """A power of two of which each number is a multiple; 0 where it has an error or is not finite."""
@@ -117,7 +119,9 @@ class Sums(Functions):
         carried, absolute = total(error), total(magnitude)
         quantum = np.full(count, np.inf)
         np.minimum.at(quantum, segments[kept], self._quantum(x)[kept])
-        t = self._summed(bounds, carried, absolute, np.maximum(n - 1, 0), self._lost(np.maximum(n - 1, 0), fmt), fmt, quantum)
+        adder = self.budget.sequential_accumulator(fmt)
+        steps = np.maximum(n - 1, 0)
+        t = self._summed(bounds, carried, absolute, steps, self._lost(steps, fmt, adder), fmt, quantum, accumulator=adder)
         return self._sum_value(exact, np.where(n <= 1, carried, t), carried, bounds)
 
     def cumulative(self, name: str, x: Value, axis: int, reverse: bool) -> Value:
@@ -138,7 +142,8 @@ class Sums(Functions):
         shape = [n if a == axis else 1 for a in range(len(x.shape))]
         additions = np.broadcast_to((mask.sum(1) - 1).reshape(shape), x.shape)
         quantum = self._quantum(x).min(axis=axis, keepdims=True) if n else 0.0
-        t = self._summed(bounds, carried, absolute, additions, self._lost(additions, fmt), fmt, quantum)
+        adder = self.budget.sequential_accumulator(fmt)
+        t = self._summed(bounds, carried, absolute, additions, self._lost(additions, fmt, adder), fmt, quantum, accumulator=adder)
         return self._sum_value(exact, np.where(additions == 0, self.error(x), t), carried, bounds)
 
     def contract(self, terms: Sequence[Term], output: str, sizes: Mapping[str, int], dtype: np.dtype) -> Value:

@@ -121,15 +121,16 @@ def _select_and_scatter_add(arithmetic: Any, equation: Equation, source: Datum, 
 
 @register("reduce_prod")
 def _reduce_prod(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
-    """A product, multiplied from left to right."""
+    """A product, in any order."""
     if not is_real(x):
         return discrete(arithmetic, equation, x)
     axes = tuple(int(a) for a in equation.params["axes"])
     kept = [a for a in range(len(x.shape)) if a not in axes]
-    rows = move(lambda p: p.transpose([*axes, *kept]).reshape([-1, *(x.shape[a] for a in kept)]), x)
+    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    rows = move(lambda p: p.transpose([*axes, *kept]).reshape([count, *(x.shape[a] for a in kept)]), x)
     if not rows.shape[0]:
         return [arithmetic.lift(np.ones(equation.shapes[0]), x.dtype)]
     total = move(lambda p: p[0], rows)
     for i in range(1, rows.shape[0]):
         total = arithmetic.elementwise("mul", total, move(lambda p, i=i: p[i], rows))
-    return [total]
+    return [arithmetic.reordered_product(total, rows)]

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..formats import format_of, is_complex, is_floating, is_inexact
-from ..specials import nonfinite
-from ..values import UNKNOWN, Complex, Datum, Decision, Value, decision, is_real
+from ..values import Complex, Datum, Decision, Value, decision, is_real
 from . import complex_numbers
 from .discrete import discrete
 from .table import Equation, register, unsupported
@@ -132,11 +131,7 @@ def _is_finite(arithmetic: Any, equation: Equation, x: Datum) -> list[Datum]:
         raise unsupported(equation, "It is supported for real numbers.")
     if not is_real(x):
         return discrete(arithmetic, equation, x)
-    if x.special is None and hasattr(arithmetic, "field"):
-        return [np.ones(x.shape, bool)]
-    if not hasattr(arithmetic, "field"):
-        return [np.isfinite(x.parts[0])]
-    return [decision(~nonfinite(x.codes()), x.codes() == UNKNOWN)]
+    return [arithmetic.is_finite(x)]
 
 
 @register("real", "imag", "conj", "complex")

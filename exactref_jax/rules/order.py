@@ -246,7 +246,8 @@ def _reorder(arithmetic: Any, xs: Sequence[Datum], keys: int, permutation: np.nd
             real, imaginary = (arithmetic.displaced(v, w, open_, False) for v, w in ((moved.real, x.real), (moved.imag, x.imag)))
             moved = Complex(real, imaginary, moved.dtype)
         elif is_real(moved):
-            moved = arithmetic.displaced(moved, x, open_, i < keys)
+            # Only the first key is an order statistic: a later one moves with the elements.
+            moved = arithmetic.displaced(moved, x, open_, i == 0 and keys > 0)
         elif open_.any():
             known = moved.array if isinstance(moved, Decision) else moved
             moved = decision(known, open_ | (moved.doubt if isinstance(moved, Decision) else False))
