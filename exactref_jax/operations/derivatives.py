@@ -19,7 +19,7 @@ from jax.interpreters import ad
 
 from ..arithmetic.constants import FLOATS
 from ..jax_compat import zero_tangent
-from .primitive import define
+from .primitive import batched_in_front, define
 
 
 def _like_first(x: Any, *_: Any, **__: Any) -> ShapedArray:
@@ -28,12 +28,6 @@ def _like_first(x: Any, *_: Any, **__: Any) -> ShapedArray:
 
 def _like_last(*xs: Any, **_: Any) -> ShapedArray:
     return ShapedArray(xs[-1].shape, xs[-1].dtype)
-
-
-def _front(operands: Sequence[Any], axes: Sequence[Any]) -> list[Any]:
-    """All operands with the batched axis in front, copied where they are not batched."""
-    (size,) = {x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None}
-    return [jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes, strict=True)]
 
 
 # A multiple by a real constant ----------------------------------------------------------------------------------------------
@@ -86,7 +80,7 @@ masked_p = define(
     lowering=_masked_lowering,
     jvp=_masked_jvp,
     transpose=_masked_transpose,
-    batch=lambda operands, axes, *, case: (masked_p.bind(*_front(operands, axes), case=case), 0),
+    batch=lambda operands, axes, *, case: (masked_p.bind(*batched_in_front(operands, axes), case=case), 0),
 )
 
 
@@ -121,7 +115,7 @@ choose_p = define(
     lowering=_choose_lowering,
     jvp=_choose_jvp,
     transpose=_choose_transpose,
-    batch=lambda operands, axes: (choose_p.bind(*_front(operands, axes)), 0),
+    batch=lambda operands, axes: (choose_p.bind(*batched_in_front(operands, axes)), 0),
 )
 
 

@@ -17,7 +17,7 @@ from jax.interpreters import ad
 
 from ..formats import is_inexact
 from ..jax_compat import zero_tangent
-from .primitive import define
+from .primitive import batched_in_front, define
 
 
 def _abstract(*operands: Any) -> ShapedArray:
@@ -70,16 +70,15 @@ def _not_linear(cotangent: Any, A: Any) -> list[Any]:
     raise NotImplementedError("matrix_exp is not linear")
 
 
-def _batch(which: str) -> Any:
-    def rule(operands: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, int]:
-        (size,) = {x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None}
-        moved = [jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes, strict=True)]
-        return (matrix_exp_p if which == "exp" else frechet_p).bind(*moved), 0
-
-    return rule
-
-
-matrix_exp_p = define("matrix_exp", static=(), abstract=_abstract, lowering=_exp_lowering, jvp=_exp_jvp, transpose=_not_linear, batch=_batch("exp"))
+matrix_exp_p = define(
+    "matrix_exp",
+    static=(),
+    abstract=_abstract,
+    lowering=_exp_lowering,
+    jvp=_exp_jvp,
+    transpose=_not_linear,
+    batch=lambda operands, axes: (matrix_exp_p.bind(*batched_in_front(operands, axes)), 0),
+)
 frechet_p = define(
     "matrix_exp_frechet",
     static=(),
@@ -87,7 +86,7 @@ frechet_p = define(
     lowering=_frechet_lowering,
     jvp=_frechet_jvp,
     transpose=_frechet_transpose,
-    batch=_batch("frechet"),
+    batch=lambda operands, axes: (frechet_p.bind(*batched_in_front(operands, axes)), 0),
 )
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+
+def batched_in_front(operands: Sequence[Any], axes: Sequence[int | None]) -> list[Any]:
+    """All operands with the batched axis in front, copied where they are not batched."""
+    (size,) = {x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None}
+    return [jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes, strict=True)]
 
 
 def define(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.interpreters import ad
 
-from .primitive import define
+from .primitive import batched_in_front, define
 
 
 def softmax_lowering(scores: Any) -> Any:
@@ -58,15 +58,6 @@ def _no_transpose(cotangent: Any, scores: Any) -> list[Any]:
     raise NotImplementedError("attention_softmax is not linear")
 
 
-def _batch(primitive: str) -> Any:
-    def rule(operands: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, int]:
-        (size,) = {x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None}
-        moved = [jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, axes, strict=True)]
-        return (softmax_p if primitive == "softmax" else derivative_p).bind(*moved), 0
-
-    return rule
-
-
 softmax_p = define(
     "attention_softmax",
     static=(),
@@ -74,7 +65,7 @@ softmax_p = define(
     lowering=softmax_lowering,
     jvp=_softmax_jvp,
     transpose=_no_transpose,
-    batch=_batch("softmax"),
+    batch=lambda operands, axes: (softmax_p.bind(*batched_in_front(operands, axes)), 0),
 )
 derivative_p = define(
     "softmax_derivative",
@@ -83,7 +74,7 @@ derivative_p = define(
     lowering=derivative_lowering,
     jvp=_derivative_jvp,
     transpose=_derivative_transpose,
-    batch=_batch("derivative"),
+    batch=lambda operands, axes: (derivative_p.bind(*batched_in_front(operands, axes)), 0),
 )
 
 #: Primitives that are interpreted through their lowering.
