@@ -24,6 +24,15 @@ for _name, _meaning in LOWERINGS.items():
     register(_name)(partial(_through, _meaning))
 
 
+@register("call_hi_primitive")
+def _expanded(arithmetic: Any, equation: Equation, *xs: Datum) -> Sequence[Datum]:
+    """JAX 0.12's primitives that are written in others: they say themselves what they expand to (`searchsorted` is one)."""
+    expand = equation.params["_prim"].expand
+    with enable_x64():
+        jaxpr = jax.make_jaxpr(expand)(*(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs))
+    return equation.run(jaxpr, xs)
+
+
 def register_rule(primitive: Any, meaning: Callable[..., Any], *, replace: bool = False) -> None:
     """Give a primitive of your own (a custom call, a Pallas kernel) its meaning, for all arithmetics at once.
 
