@@ -283,19 +283,10 @@ def test_ratios_at_and_beside_every_number_and_midpoint(name: str) -> None:
     fmt, exponent = FORMATS[name], LAYOUTS[name].smallest_exponent
     for point in numbers_and_midpoints(name):
         for ratio in beside(point, 200):
-            got, expected = round_ratio(*scaled(ratio, exponent), fmt), nearest(*ratio, name)
-            # Zeros are told apart in a test of their own.
-            assert got == expected or (got != got and expected != expected), (ratio, got, expected)
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_dyadic_numbers_at_and_beside_every_number_and_midpoint(name: str) -> None:
-    fmt, exponent = FORMATS[name], LAYOUTS[name].smallest_exponent
-    for point in numbers_and_midpoints(name):
-        for numerator, denominator in beside(point, 60):
-            got = round_dyadic(numerator, exponent - denominator.bit_length() + 1, fmt)
-            expected = nearest(numerator, denominator, name)
-            assert got == expected or (got != got and expected != expected), (numerator, denominator, got, expected)
+            expected = nearest(*ratio, name)
+            quotient, dyadic = round_ratio(*scaled(ratio, exponent), fmt), round_dyadic(ratio[0], exponent - ratio[1].bit_length() + 1, fmt)
+            # Zeros are told apart in the next test.
+            assert quotient == dyadic == expected or (quotient != quotient and dyadic != dyadic and expected != expected), ratio
 
 
 @pytest.mark.parametrize("name", EIGHT)

@@ -59,6 +59,13 @@ def surd(factor: Fraction | int, root: int) -> Scale:
     return Fraction(factor) * whole if whole * whole == root or factor == 0 else Surd(Fraction(factor), root)
 
 
+def opposite(scale: Scale) -> Scale:
+    """-scale, of a zero too."""
+    if isinstance(scale, MinusZero):
+        return Fraction(0)
+    return MinusZero() if scale == 0 else -scale
+
+
 def representative(scale: Scale) -> float:
     """-1, -0, 0 or 1: a number of the scale's class."""
     if isinstance(scale, MinusZero):

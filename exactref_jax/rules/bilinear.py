@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arithmetic.interface import Term
-from ..arithmetic.surd import MinusZero, Scale, surd
+from ..arithmetic.surd import MinusZero, Scale, opposite, surd
 from ..formats import format_of, is_complex
 from ..values import Complex, Datum, Value, is_real
 from .table import Equation, register
@@ -26,7 +26,7 @@ def real_terms(scale: tuple[Scale, Scale], factors: Sequence[tuple[Datum, str]],
         if isinstance(x, Complex):
 
             def times(terms: Any, v: Value, sign: int, names: str = names) -> Any:
-                return [(sign * s, (*f, (v, names))) for s, f in terms]
+                return [(opposite(s) if sign < 0 else s, (*f, (v, names))) for s, f in terms]
 
             parts = [times(real, x.real, 1) + times(imag, x.imag, -1), times(real, x.imag, 1) + times(imag, x.real, 1)]
         else:
