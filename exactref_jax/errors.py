@@ -34,7 +34,7 @@ class ReferenceUnavailableError(ExactRefError):
     such as `log(x) + log(x) = log(x * x)`, are not.
 
     **What decides it.** A larger `max_bits`, if the numbers differ after all. Otherwise a program that computes the same
-    value exactly (for instance `x` where it says `exp(log(x))`). The message names the element, its enclosure and the
+    value exactly (for instance 1 where it says `sin(x)**2 + cos(x)**2`). The message names the element, its enclosure and the
     question.
 
     Attributes:

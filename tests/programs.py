@@ -488,6 +488,11 @@ class Known:
         nearest = high if low % 2 and low != high else low
         return {nearest} if nearest % minus_zero else {0, minus_zero}
 
+    def is_tie(self, dtype: str) -> bool:
+        """Whether it is nonzero, and lies where rounding changes: an enclosure of it never decides."""
+        sides = (x - abs(x) * Fraction(s, 2**300) for x, s in ((self.low, 1), (self.high, -1)))
+        return self.value != 0 and len({code(Signed(x, x < 0), LAYOUTS[dtype]) for x in sides}) > 1
+
 
 def known(coarse: Any, fine: Any) -> Known:
     """A number from its values at the two precisions."""
@@ -503,6 +508,9 @@ class Truth:
     output: np.ndarray
     loss: Known
     gradients: tuple[np.ndarray, ...]
+
+    def has_tie(self, dtype: str) -> bool:
+        return any(number.is_tie(dtype) for part in (self.output, array(self.loss), *self.gradients) for number in part.flat)
 
 
 def truth(program: Program) -> Truth:

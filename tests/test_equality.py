@@ -42,6 +42,7 @@ ZEROS: dict[str, Callable[[Any, Any], Any]] = {
     "the square of a root": lambda a, b: jnp.sqrt(a) * jnp.sqrt(a) - a,
     "thirds": lambda a, b: share(a / 3, b / 7) + share(b / 7, a / 3) - 1,
     "expm1": lambda a, b: jnp.expm1(a) - (jnp.exp(a) - 1),
+    "a function of its inverse": lambda a, b: jnp.sinh(jnp.arcsinh(a)) + jnp.exp(jnp.log(b)) + jnp.log(jnp.exp(a)) - (b + 2 * a),
 }
 
 
@@ -78,6 +79,17 @@ def test_near_misses_are_told_apart(dtype: Any, bits: int, side: int) -> None:
 
     result = er.evaluate(program)(a, b, half, tiny)
     assert float(result.rounded) == (1.0 if side < 0 else 1 + 2.0 ** (1 - bits))
+
+
+def test_no_inverse_is_taken_on_the_wrong_branch() -> None:
+    """arccosh(cosh(x)) is |x|, arcsin(sin(x)) is x only near 0, sqrt(x * x) is |x|."""
+    for f, x, expected in (
+        (lambda x: jnp.arccosh(jnp.cosh(x)), -1.5, 1.5),
+        (lambda x: jnp.arcsin(jnp.sin(x)), 3.0, np.pi - 3.0),
+        (lambda x: jnp.sqrt(x * x), -1.5, 1.5),
+        (lambda x: jnp.arctan(jnp.tan(x)), 3.0, 3.0 - np.pi),
+    ):
+        assert abs(float(er.evaluate(f)(np.float64(x)).rounded) - expected) < 1e-15
 
 
 def test_comparisons_of_equal_numbers_are_decided() -> None:

@@ -60,6 +60,7 @@ def test_pairs_of_arrays_0d_arrays_and_numbers_are_torch_result_type(name: str, 
         assert result_dtype([ours, er.asarray(first)]).name == expected, (name, shape, other)
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("name", ["int32", "float16", "bfloat16", "float32", "float64", "complex64"])
 def test_the_dtype_of_a_product_is_that_of_pytorch_s(name: str) -> None:
     """What PyTorch returns, not what its table says."""

@@ -123,12 +123,21 @@ class Certified(Ball):
 
     def exp(self, x: Parts) -> Parts:
         """The exponential."""
-        return self._both("exp", self.point.exp, x)
+        return self._both("exp", self._inverting("exp", self.point.exp), x)
+
+    def _inverting(self, name: str, function: Callable[[Residue], Residue]) -> Callable[[Residue], Residue]:
+        """`function`, which undoes its inverse and can be undone."""
+
+        def apply(x: Residue) -> Residue:
+            undone = self.point.undone(name, x)
+            return self.point.value_of(name, x, function(x)) if undone is None else undone
+
+        return apply
 
     def _of_exponential(self, name: str, formula: Callable[[Residue, Residue], Residue], x: Parts, factor: int = 1) -> Parts:
         """A function that is rational in `exp(factor x)`: the ball by its own method, the residue by the formula of e and 1."""
         point, one, times = self.point, self.point.dyadic(1, 0), self.point.dyadic(factor, 0)
-        return self._both(name, lambda a: formula(point.exp(point.mul(a, times)), one), x)
+        return self._both(name, self._inverting(name, lambda a: formula(point.exp(point.mul(a, times)), one)), x)
 
     def expm1(self, x: Parts) -> Parts:
         """exp(x) - 1."""
@@ -249,7 +258,8 @@ def _fraction(x: arb) -> Fraction:
 
 def _symbolic(name: str) -> Any:
     def method(self: Certified, *xs: Parts, **params: Any) -> Parts:
-        return self._both(name, lambda *a: self.point.function(name, *a), *xs, **params)
+        function = lambda *a: self.point.function(name, *a)
+        return self._both(name, self._inverting(name, function) if len(xs) == 1 else function, *xs, **params)
 
     method.__doc__ = f"`Ball.{name}`; the residue is a symbol, unless the result is exact."
     return method

@@ -63,6 +63,15 @@ class Residue:
     degree: float
 
 
+#: (f, g) such that f(g(x)) = x wherever g is defined.
+INVERSES = frozenset(
+    tuple(pair.split("-"))
+    for pair in (
+        "exp-log log-exp expm1-log1p log1p-expm1 sinh-asinh asinh-sinh cosh-acosh tanh-atanh atanh-tanh "
+        "sin-asin cos-acos tan-atan erf-erf_inv erf_inv-erf exp2-log2 log2-exp2"
+    ).split()
+)
+
 UNKNOWN = Residue(None, None, -math.inf)
 
 
@@ -89,6 +98,7 @@ class Point:
     roots: dict[int, int] = field(default_factory=dict)
     symbols: dict[Any, int] = field(default_factory=dict)
     squares: dict[int, Residue] = field(default_factory=dict)
+    origins: dict[int, tuple[str, Residue]] = field(default_factory=dict)
     twos: int = 0
     odd: int = 1
     loose: float = 0.0
@@ -155,6 +165,17 @@ class Point:
         if key not in self.symbols:
             self.symbols[key] = self.generator.randrange(1, self.modulus)
         return Residue(self.symbols[key], None, _log_sum(0.0, degree))
+
+    def undone(self, name: str, x: Residue) -> Residue | None:
+        """The argument of the function that `name` undoes, where `x` is a value of that function."""
+        found = self.origins.get(x.value) if x.value is not None else None
+        return found[1] if found is not None and (name, found[0]) in INVERSES else None
+
+    def value_of(self, name: str, x: Residue, result: Residue) -> Residue:
+        """`result`, remembered as the value of a function at `x`."""
+        if result.value is not None and x.value is not None:
+            self.origins.setdefault(result.value, (name, x))
+        return result
 
     def function(self, name: str, *xs: Residue) -> Residue:
         """A function of which nothing is known but that equal arguments give equal values."""
