@@ -62,8 +62,11 @@ def covered(part: ExactPart, tolerance: np.ndarray, candidate: np.ndarray, signe
     with np.errstate(invalid="ignore"):
         near = np.abs(difference) - error <= tolerance * (1 + 2.0**-50)
         lower, upper = part.enclosed.interval()
-        threshold = float(fmt.overflow_threshold) if fmt.precision < 53 else fmt.maximum
-        above, below = upper + tolerance >= threshold, lower - tolerance <= -threshold
+        # How far maximum and the threshold lie apart is a float64 number, which the threshold of float64 itself is not.
+        half = 2.0 ** (fmt.maximum_ulp_exponent - 1)
+        beyond = np.isinf(part.enclosed.hi)
+        above = np.where(beyond, upper > 0, (fmt.maximum - part.enclosed.hi) + half - part.enclosed.lo - part.enclosed.radius <= tolerance * (1 + 2.0**-50))
+        below = np.where(beyond, lower < 0, (fmt.maximum + part.enclosed.hi) + half + part.enclosed.lo - part.enclosed.radius <= tolerance * (1 + 2.0**-50))
     if fmt.infinities:
         overflow = np.where(candidate > 0, above, below) & np.isinf(candidate)
     else:
@@ -100,16 +103,17 @@ def ulps(part: ExactPart, candidate: np.ndarray) -> np.ndarray:
     finite = np.isfinite(candidate)
     difference, _ = part.enclosed.minus(np.where(finite, candidate, 0.0))
     size = np.maximum(np.abs(part.enclosed.hi), 0.0)
-    spacing = ulp(size, part.fmt)
     # hi may have been rounded up to a power of two that the exact value does not reach.
-    crossed = (np.frexp(size)[0] == 0.5) & (np.sign(part.enclosed.lo) == -np.sign(part.enclosed.hi)) & (size > part.fmt.smallest_normal)
-    spacing = np.where(crossed, spacing / 2, spacing)
+    opposed = np.sign(part.enclosed.lo) == -np.sign(part.enclosed.hi)
+    spacing = ulp(np.where(opposed, np.nextafter(size, 0), size), part.fmt)
     with np.errstate(invalid="ignore", over="ignore"):
         out = difference / spacing
+        halves = (np.where(finite, candidate, 0.0) / 2 - part.enclosed.hi / 2) - part.enclosed.lo / 2
+        out = np.where(np.isinf(difference), 2 * (halves / spacing), out)
     exact = np.where(part.codes == NAN, np.nan, np.where(part.codes == POSITIVE_INFINITY, np.inf, np.where(part.codes == NEGATIVE_INFINITY, -np.inf, 0.0)))
     special = _nonfinite(part.codes)
     # Overflow of the format is an agreement with the rounded value.
-    agrees = np.where(special, (candidate == exact) | (np.isnan(candidate) & np.isnan(exact)), ~finite & same_special(candidate, part.rounded))
+    agrees = np.where(special, (candidate == exact) | same_special(candidate, part.rounded), ~finite & same_special(candidate, part.rounded))
     away = np.where(np.isnan(candidate) | np.isnan(exact), np.nan, np.where(special, -exact, candidate))
     return np.where(agrees, 0.0, np.where(finite & ~special, out, away))
 

@@ -65,6 +65,7 @@ class Enclosed:
             first = candidate - self.hi
             difference = first - self.lo
             error = 2.0**-52 * (np.abs(first) + np.abs(self.lo)) + self.radius
+            error = np.where(self.radius == 0, error, np.nextafter(error, np.inf))
         beyond = np.isinf(self.hi)
         return np.where(beyond, -self.hi, difference), np.where(beyond, 0.0, error)
 
@@ -108,6 +109,6 @@ def round_enclosed(x: Enclosed, fmt: Format) -> tuple[np.ndarray, np.ndarray]:
         decided = decided | beyond | overflow
         # An enclosure on one side of zero that rounds to zero keeps its sign.
         small = known & (low == 0) & (high == 0) & (np.sign(lower) * np.sign(upper) > 0)
-        low = np.where(small, np.copysign(0.0, lower), low)
+        low = np.where(small, np.copysign(0.0, lower) if fmt.negative_zero else 0.0, low)
         decided = decided | small
     return np.array(np.where(exactly_zero, 0.0, low)), np.array(decided | exactly_zero)

@@ -195,6 +195,8 @@ def round_ratio(numerator: int, denominator: int, fmt: Format) -> float:
         quotient += 1
     if quantum > fmt.maximum_ulp_exponent or (quantum == fmt.maximum_ulp_exponent and quotient > fmt.maximum / 2.0**quantum):
         return sign * fmt.overflow
+    if quotient == 0 and not fmt.negative_zero:
+        return 0.0
     return sign * math.ldexp(quotient, quantum)
 
 
@@ -212,7 +214,7 @@ def round_dyadic(significand: int, exponent: int, fmt: Format) -> float:
     if top > fmt.maximum_ulp_exponent + fmt.precision + 1:
         return fmt.overflow if significand > 0 else -fmt.overflow
     if top < fmt.smallest_exponent - 1:
-        return 0.0 if significand > 0 else -0.0
+        return 0.0 if significand > 0 or not fmt.negative_zero else -0.0
     return round_ratio(significand << max(exponent, 0), 1 << max(-exponent, 0), fmt)
 
 

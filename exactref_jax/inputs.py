@@ -7,6 +7,7 @@ tensor can only be handed in by someone who already has.
 from __future__ import annotations
 
 import decimal
+import math
 import numbers
 import sys
 from fractions import Fraction
@@ -90,7 +91,7 @@ def _numpy(x: Any, argument: str, dtype_given: bool) -> np.ndarray:
     if is_tensor(x):
         return _from_tensor(x, argument)
     if isinstance(x, np.ndarray):
-        array = x
+        array = x.view(np.ndarray)
     elif type(x).__module__.split(".")[0] in ("jax", "jaxlib"):
         array = _from_jax(x, argument)
     elif isinstance(x, (np.generic, numbers.Number, decimal.Decimal, list, tuple)):
@@ -112,13 +113,18 @@ def _from_jax(x: Any, argument: str) -> np.ndarray:
             f"{argument}: given a JAX tracer. An exact result needs values, which do not exist inside jax.jit, jax.vmap or jax.grad. "
             "Call this outside, or use er.grad and er.evaluate on the function."
         )
-    return np.asarray(x)
+    try:
+        return np.asarray(x)
+    except TypeError as error:
+        raise TypeError(f"{argument}: {error}") from None
 
 
 def _from_tensor(x: Any, argument: str) -> np.ndarray:
     """A PyTorch tensor: values only, whatever device, strides, lazy conjugation or gradient it has."""
     if x.layout is not sys.modules["torch"].strided or x.is_quantized:
         raise TypeError(f"{argument}: given a sparse or quantized tensor; wanted a dense one (see Tensor.to_dense, Tensor.dequantize).")
+    if x.is_meta:
+        raise TypeError(f"{argument}: given a meta tensor, which has no values.")
     x = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
     name = str(x.dtype).removeprefix("torch.")
     if name in FORMATS and name not in ("float64", "float32", "float16"):
@@ -140,8 +146,12 @@ def _from_python(x: Any, argument: str, dtype_given: bool) -> np.ndarray:
             array = array if exact.shape != array.shape else _of_numbers(exact, array, argument)
     except ValueError:
         raise ValueError(f"{argument}: the nested lists do not have a rectangular shape.") from None
-    except (TypeError, OverflowError):
+    except (TypeError, OverflowError, RuntimeError):
         raise TypeError(f"{argument}: wanted numbers or nested lists of numbers.") from None
+    if array.dtype.kind == "f" and not dtype_given and isinstance(x, (list, tuple)) and array.size:
+        each = np.asarray(x, dtype=object)
+        if each.shape == array.shape and all(isinstance(v, (int, np.integer)) for v in each.flat):
+            raise TypeError(f"{argument}: ints that no integer dtype holds; give a dtype, for instance dtype='float64'.")
     if array.dtype == object:
         return _of_numbers(array, array, argument)
     if array.dtype.kind not in "biufcV" or (array.dtype.kind == "V" and not is_floating(array.dtype)):
@@ -192,6 +202,8 @@ def _parts(array: Any) -> tuple[np.ndarray, np.ndarray]:
 def _round_number(value: Any, fmt: Any, argument: str) -> float:
     """One Python or NumPy number, rounded once."""
     if isinstance(value, (float, np.floating, decimal.Decimal)) or type(value).__module__ == ml_dtypes.__name__:
+        if type(value).__name__ == "longdouble" and np.isfinite(value):
+            return round_fraction(Fraction(*value.as_integer_ratio()), fmt) if value else math.copysign(0.0, value)
         if not isinstance(value, decimal.Decimal):
             return float(round_exact(np.asarray(float(value)), fmt))
         if not value.is_finite():

@@ -41,6 +41,8 @@ def join(a: np.dtype, b: np.dtype) -> np.dtype:
     """
     if a == b:
         return a
+    if "float8" in a.name or "float8" in b.name:
+        raise TypeError(f"there is no promotion of {a} with {b}: convert one of the operands with er.asarray(x, dtype).")
     if {category(a), category(b)} <= {0, 1}:
         return np.promote_types(a, b) if {a.kind, b.kind} != {"i", "u"} or "uint64" not in (a.name, b.name) else np.dtype(np.int64)
     if category(a) < 2:

@@ -204,7 +204,7 @@ class Result:
             if len(out) == 1:
                 return out[0]
             # Complex products of infinities differ by part between ordinary implementations, not in being finite.
-            exact = np.any([~np.isfinite(p.rounded) for p in leaf.parts], axis=0)
+            exact = np.any([compare._nonfinite(p.codes) for p in leaf.parts], axis=0)
             candidate_infinite = np.any([~np.isfinite(c) for c in parts], axis=0)
             return np.where(exact & candidate_infinite, True, out[0] & out[1])
 
@@ -346,6 +346,9 @@ class Result:
         structure = jax.tree.unflatten(self._tree, list(self._indices))
         fields = getattr(structure, "_fields", None)
         if fields is not None and isinstance(candidate, dict):
+            unknown = [k for k in candidate if k not in fields]
+            if unknown:
+                raise ValueError(f"{argument}: {', '.join(map(repr, unknown))} is none of {', '.join(fields)}.")
             candidate = type(structure)(*(candidate.get(f) for f in fields))
         elif fields is not None and type(candidate) in (tuple, list) and len(candidate) == len(fields):
             candidate = type(structure)(*candidate)

@@ -91,7 +91,7 @@ def float_toward(value: Fraction, toward: float) -> float:
 
 
 @given(exact=exact_numbers(), scale=st.integers(-51, 60), significand=st.integers(2**20, 2**21), side=st.sampled_from([1, -1]))
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(deadline=None, derandomize=True, max_examples=300)
 def test_a_candidate_just_inside_the_tolerance_is_covered_and_one_just_outside_is_not(
     exact: tuple[float, float, float], scale: int, significand: int, side: int
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_candidate_just_inside_the_tolerance_is_covered_and_one_just_outside_i
 
 
 @given(exact=exact_numbers(), steps=st.integers(-(2**20), 2**20), extra=st.sampled_from([Fraction(0), Fraction(1, 2**40), -Fraction(1, 2**40)]))
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(deadline=None, derandomize=True, max_examples=300)
 def test_a_candidate_at_exactly_the_tolerance_is_covered_and_one_a_relative_2_to_the_minus_40_beyond_is_not(
     exact: tuple[float, float, float], steps: int, extra: Fraction
 ) -> None:
@@ -297,7 +297,7 @@ def test_the_rounded_answer_is_covered_with_signed_zeros_too(name: str) -> None:
 
 
 @given(exact=exact_numbers(), steps=st.integers(-40, 40), name=st.sampled_from(["float64", "float32", "bfloat16"]), few=st.booleans())
-@settings(deadline=None, derandomize=True, max_examples=800)
+@settings(deadline=None, derandomize=True, max_examples=500)
 @example((1.0, -(2.0**-54), 0.0), 0, "float64", False)
 @example((1.0, 2.0**-54, 0.0), -1, "float32", False)
 @example((2.0**128, -(2.0**60), 0.0), 0, "float32", False)
@@ -332,7 +332,7 @@ def test_ulps_beyond_the_largest_number_are_those_of_the_topmost_binade(name: st
     power = largest + 2 * half
     for hi, lo in ((power, -power * 2.0**-60), (power, 0.0), (2 * power, -power * 2.0**-60), (8 * power, 0.0)):
         (got,) = compare.ulps(known(name, hi, lo, rounded=INF), np.array([largest]))
-        assert got == pytest.approx((largest - hi) / (2 * half), rel=1e-12), (hi, lo)
+        assert got == pytest.approx((largest - hi - lo) / (2 * half), rel=1e-12), (hi, lo)
 
 
 def test_ulps_from_a_sum_just_below_the_power_of_two_after_the_largest_number() -> None:
@@ -370,8 +370,8 @@ def test_overflow_agrees_with_the_rounded_infinity() -> None:
 
 def test_ulps_of_finite_numbers_are_finite() -> None:
     """MAX and -MAX are about 2**54 units apart, though their difference is no float64 number."""
-    assert compare.ulps(known("float64", -MAX), np.array([MAX])).tolist() == [2.0**54]
-    assert compare.ulps(known("float64", MAX), np.array([-MAX])).tolist() == [-(2.0**54)]
+    assert compare.ulps(known("float64", -MAX), np.array([MAX])).tolist() == [2.0**54 - 2]
+    assert compare.ulps(known("float64", MAX), np.array([-MAX])).tolist() == [2 - 2.0**54]
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -387,7 +387,7 @@ def test_ulps_of_the_rounded_answer_are_at_most_a_half(name: str) -> None:
 
 
 @given(exact=exact_numbers(), steps=st.integers(-3, 3))
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(deadline=None, derandomize=True, max_examples=300)
 @example((1.0, 2.0**-53, 2.0**-106), 0)
 def test_the_bound_holds_for_every_number_enclosed_and_is_tight(exact: tuple[float, float, float], steps: int) -> None:
     hi, lo, radius = exact
@@ -422,7 +422,7 @@ def test_the_interval_of_special_values_is_themselves() -> None:
 
 
 @given(exact=exact_numbers(), scale=st.integers(-5, 40), steps=st.integers(-(2**20), 2**20))
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=200)
 def test_the_share_is_at_most_one_exactly_where_the_candidate_is_covered(exact: tuple[float, float, float], scale: int, steps: int) -> None:
     hi, lo, radius = exact
     tolerance, candidate = math.ldexp(math.ulp(hi), scale), hi + steps * math.ulp(hi)

@@ -116,7 +116,7 @@ def below(a: float, b: Fraction) -> bool:
 
 
 @given(triples())
-@settings(deadline=None, derandomize=True, max_examples=1500)
+@settings(deadline=None, derandomize=True, max_examples=1000)
 @example((1.0, -U / 2, 0.0))
 @example((1.0, U, 0.0))
 @example((1.0, -U / 2, 5e-324))
@@ -192,7 +192,7 @@ def candidates(draw: Draw) -> tuple[Triple, float]:
 
 
 @given(candidates())
-@settings(deadline=None, derandomize=True, max_examples=2000)
+@settings(deadline=None, derandomize=True, max_examples=1500)
 @example(((1.0, U, 0.0), -U))
 @example(((1.0, U, 2.0**-106), -U))
 @example(((1.0, U, U * (1 + 2 * U)), -U))
@@ -218,7 +218,7 @@ def test_the_difference_is_within_its_error_of_every_number_enclosed(case: tuple
 def test_the_difference_s_error_is_its_roundings_and_the_radius(case: tuple[Triple, float]) -> None:
     triple, candidate = case
     (difference,), (error,) = enclosed(triple).minus(np.array([candidate]))
-    if math.isfinite(difference):
+    if math.isfinite(difference) and math.isfinite(error):
         size = abs(Fraction(float(difference))) + 2 * abs(Fraction(triple[1]))
         assert Fraction(float(error)) <= (Fraction(triple[2]) + 2 * Fraction(U) * size) * (1 + Fraction(2.0**-40)) + Fraction(1, 2**1073)
 
@@ -268,7 +268,7 @@ def at_boundaries(draw: Draw) -> tuple[str, Triple]:
 
 
 @given(at_boundaries())
-@settings(deadline=None, derandomize=True, max_examples=4000)
+@settings(deadline=None, derandomize=True, max_examples=2500)
 @example(("float64", (1.0, U, 0.0)))
 @example(("float64", (1.0, U, 5e-324)))
 @example(("float64", (1.0, -U / 2, U / 2)))
@@ -291,7 +291,7 @@ def test_decided_means_that_every_number_enclosed_rounds_to_it(case: tuple[str, 
 
 
 @given(at_boundaries())
-@settings(deadline=None, derandomize=True, max_examples=1000)
+@settings(deadline=None, derandomize=True, max_examples=500)
 def test_an_exact_float64_number_is_decided(case: tuple[str, Triple]) -> None:
     name, (hi, _, _) = case
     (rounded,), (decided,) = round_enclosed(enclosed((hi, 0.0, 0.0)), FORMATS[name])
@@ -300,7 +300,7 @@ def test_an_exact_float64_number_is_decided(case: tuple[str, Triple]) -> None:
 
 
 @given(at_boundaries())
-@settings(deadline=None, derandomize=True, max_examples=2000)
+@settings(deadline=None, derandomize=True, max_examples=1000)
 def test_an_enclosure_well_inside_a_rounding_cell_is_decided(case: tuple[str, Triple]) -> None:
     """Wider by a few ulps of float64, it still rounds to one number that is neither zero nor beyond float64."""
     name, triple = case
@@ -369,7 +369,7 @@ def rational(a: arb) -> Fraction:
 
 
 @given(balls())
-@settings(deadline=None, derandomize=True, max_examples=1500)
+@settings(deadline=None, derandomize=True, max_examples=600)
 @example((Fraction(2**1024), Fraction(2**1022)))
 @example((Fraction(-(2**1024)), Fraction(2**1023)))
 @example((Fraction(2**1024 - 2**970), Fraction(2**960)))

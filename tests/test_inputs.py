@@ -225,6 +225,14 @@ def test_numpy_integers_are_rounded_once(dtype: Any, name: str) -> None:
         assert float(np.ravel(er.asarray(x, name))[0]) == 2.0**61 * (1 + 2.0 ** (1 - p))
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_ints_beside_floats_in_a_list_are_not_rounded_to_float64_first(name: str) -> None:
+    p = PRECISION[name]
+    n = 2**61 + 2 ** (61 - p) + 1
+    for x in ([n, 0.5], [[np.int64(n), 0.5]], (n, np.float32(0.5)), [n, 0.5, True]):
+        assert np.ravel(er.asarray(x, name)).astype(float).tolist()[:2] == [2.0**61 * (1 + 2.0 ** (1 - p)), 0.5]
+
+
 def test_ints_beyond_2_to_the_53() -> None:
     assert float(er.asarray(2**53 + 1, "float64")) == 2.0**53
     assert float(er.asarray(2**53 + 3, "float64")) == 2.0**53 + 4

@@ -104,7 +104,7 @@ def check_nothing_beyond(program: Program, truth: programs.Truth) -> None:
         for sign in (1, -1):
             candidate = np.zeros(known.shape)
             for index, number in elements(known):
-                candidate[index] = beyond(number.value, float(tolerance[index]), sign) if np.isfinite(tolerance[index]) else 0.0
+                candidate[index] = beyond(number.high if sign > 0 else number.low, float(tolerance[index]), sign) if np.isfinite(tolerance[index]) else 0.0
             judged = np.isfinite(tolerance) & np.isfinite(candidate)
             assert not np.any(result.covers(candidate) & judged), f"{name} of {program}"
 

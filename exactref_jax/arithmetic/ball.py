@@ -18,7 +18,7 @@ import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx
 
 from ..enclosed import Enclosed, round_enclosed
-from ..formats import Format, next_down, next_up, round_dyadic, same_number
+from ..formats import FLOAT64, Format, next_down, next_up, round_dyadic, same_number
 from ..values import as_objects
 from .constants import BALLS
 from .enclosure import Enclosure
@@ -450,7 +450,9 @@ MONOTONE = frozenset(
 def _triple(a: arb) -> tuple[float, float, float]:
     hi = float(a)
     if not math.isfinite(hi):
-        return (hi, 0.0, math.inf) if a.is_finite() else (0.0, 0.0, math.inf)
+        if not a.is_finite() or not abs(a) >= arb(FLOAT64.maximum):
+            return 0.0, 0.0, math.inf
+        return hi, 0.0, math.inf
     rest = a - arb(hi)
     lo = float(rest)
     rest = rest - arb(lo)
