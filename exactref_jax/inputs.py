@@ -202,8 +202,9 @@ def _parts(array: Any) -> tuple[np.ndarray, np.ndarray]:
 def _round_number(value: Any, fmt: Any, argument: str) -> float:
     """One Python or NumPy number, rounded once."""
     if isinstance(value, (float, np.floating, decimal.Decimal)) or type(value).__module__ == ml_dtypes.__name__:
-        if type(value).__name__ == "longdouble" and np.isfinite(value):
-            return round_fraction(Fraction(*value.as_integer_ratio()), fmt) if value else math.copysign(0.0, value)
+        wide: Any = value
+        if isinstance(wide, np.generic) and wide.dtype == np.longdouble and np.isfinite(wide):
+            return round_fraction(Fraction(*wide.as_integer_ratio()), fmt) if wide else math.copysign(0.0, wide)
         if not isinstance(value, decimal.Decimal):
             return float(round_exact(np.asarray(float(value)), fmt))
         if not value.is_finite():
