@@ -204,7 +204,7 @@ def _round_number(value: Any, fmt: Any, argument: str) -> float:
     if isinstance(value, (float, np.floating, decimal.Decimal)) or type(value).__module__ == ml_dtypes.__name__:
         wide: Any = value
         if isinstance(wide, np.generic) and wide.dtype == np.longdouble and np.isfinite(wide):
-            return round_fraction(Fraction(*wide.as_integer_ratio()), fmt) if wide else math.copysign(0.0, wide)
+            return round_fraction(Fraction(*np.longdouble(wide).as_integer_ratio()), fmt) if wide else math.copysign(0.0, float(wide))
         if not isinstance(value, decimal.Decimal):
             return float(round_exact(np.asarray(float(value)), fmt))
         if not value.is_finite():
